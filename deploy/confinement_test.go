@@ -402,8 +402,8 @@ const (
 
 // attempts are at least one for each way out of its role that each caller has.
 func (i *installation) attempts() []attempt {
-	desired := &v1alpha1.DesiredFirmware{Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}, Policy: "Apply", Downgrade: "Allow",
-		Origin: v1alpha1.Origin{Kind: "Pin", Name: "n", Rule: "r"}}
+	desired := &v1alpha1.DesiredFirmware{Version: "1", Policy: "Apply", Downgrade: "Allow"}
+	origin := []v1alpha1.Origin{{Kind: v1alpha1.OriginPin, Name: "n", Rule: "r"}}
 	owned := func(kind, name string, blocks bool) func(*v1alpha1.NodeDevice) {
 		return func(d *v1alpha1.NodeDevice) {
 			d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: name, UID: "1", BlockOwnerDeletion: &blocks}}
@@ -418,7 +418,7 @@ func (i *installation) attempts() []attempt {
 		// A daemon and its NodeDevices.
 		{"a", "create a device of another node", create(device("x", "node-b")), anotherNode},
 		{"b", "create a device of another node", create(device("node-a-nic-7", "node-a")), "may not write an object of node 'node-a'"},
-		{"a", "create a device with desired firmware", create(changed(device("node-a-nic-9", "node-a"), func(d *v1alpha1.NodeDevice) { d.Spec.Firmware = desired })), "without a desired firmware"},
+		{"a", "create a device with desired firmware", create(changed(device("node-a-nic-9", "node-a"), func(d *v1alpha1.NodeDevice) { d.Spec.Firmware, d.Spec.Origin = desired, origin })), "without a desired firmware"},
 		{"unbound", "create a device", create(device("node-a-nic-9", "node-a")), noClaim},
 		{"a", "take the name of another node's device", create(device("node-b-bios", "node-a")), named},
 		{"a", "take a name that says no class", create(device("node-a-1-nic-2", "node-a")), named},
@@ -447,10 +447,9 @@ func (i *installation) attempts() []attempt {
 		// A daemon and its node.
 		{"a", "report on its node", status(nodeFirmware("node-a"), `{"bootID":"1"}`), ""},
 		{"a", "report on another node", status(nodeFirmware("node-b"), `{"bootID":"1"}`), anotherNode},
-		{"a", "say that its firmware is obsolete", status(nodeFirmware("node-a"), conditions("Obsolete")), operators},
+		{"a", "say that its firmware is obsolete", status(nodeFirmware("node-a"), conditions("Current")), operators},
 		{"a", "list what is obsolete", status(nodeFirmware("node-a"),
-			`{"obsolete":[{"kind":"FirmwareSource","name":"s","uid":"u","generation":1,"reason":"Updated","devices":1}]}`), operators},
-		{"a", "confirm what had no effect", status(nodeFirmware("node-a"), `{"confirmed":[{"kind":"FirmwareSource","name":"s","uid":"u","generation":1}]}`), operators},
+			`{"obsolete":[{"kind":"FirmwareSource","name":"s","reason":"Updated"}]}`), operators},
 		{"unbound", "report on a node", status(nodeFirmware("node-b"), `{"bootID":"1"}`), noClaim},
 		{"a", "pin its own firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), noVerb},
 		{"a", "create a node's firmware", create(nodeFirmware("node-c")), noVerb},
@@ -615,7 +614,7 @@ func (i *installation) attempts() []attempt {
 		{"operator", "retry on a node", patch(nodeFirmware("node-a"), `{"spec":{"requests":{"retry":"now"}}}`), "machineSerial only"},
 		{"operator", "bind pins", patch(nodeFirmware("node-a"), `{"spec":{"machineSerial":"A"}}`), ""},
 		{"operator", "mark a node's firmware as obsolete", patch(nodeFirmware("node-a"), `{"metadata":{"labels":{"nodefirmware.io/obsolete":"true"}}}`), ""},
-		{"operator", "say what is obsolete", status(nodeFirmware("node-a"), `{"confirmed":[{"kind":"FirmwareSource","name":"s","uid":"u","generation":1}]}`), ""},
+		{"operator", "say what is obsolete", status(nodeFirmware("node-a"), `{"obsolete":[{"kind":"FirmwareSource","name":"s","reason":"Updated"}]}`), ""},
 		{"operator", "label a node's firmware otherwise", patch(nodeFirmware("node-a"), `{"metadata":{"labels":{"a":"b"}}}`), "what a person writes"},
 		{"operator", "mark a job as obsolete", patch(job("node-a"), `{"metadata":{"labels":{"nodefirmware.io/obsolete":"true"}}}`), "what a person writes"},
 		{"operator", "protect a job", patch(job("node-a"), `{"metadata":{"finalizers":["nodefirmware.io/job"]}}`), ""},

@@ -120,8 +120,8 @@ func TestPolicyHoldsEvenWhereARoleGivesTooMuch(t *testing.T) {
 	}
 	assert.ErrorContains(t, a.Create(t.Context(), mine("node-b-bios")), "must be named after its node and class")
 	desired := mine("node-a-nic-9")
-	desired.Spec.Firmware = &v1alpha1.DesiredFirmware{Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}, Policy: "Apply", Downgrade: "Allow",
-		Origin: v1alpha1.Origin{Kind: "Pin", Name: "n", Rule: "r"}}
+	desired.Spec.Firmware = &v1alpha1.DesiredFirmware{Version: "1", Policy: "Apply", Downgrade: "Allow"}
+	desired.Spec.Origin = []v1alpha1.Origin{{Kind: v1alpha1.OriginPin, Name: "n", Rule: "r"}}
 	assert.ErrorContains(t, a.Create(t.Context(), desired), "without a desired firmware")
 	admitted := `{"status":{"conditions":[{"type":"Admitted","status":"True","reason":"Admitted","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
 	assert.ErrorContains(t, a.Status().Patch(t.Context(), job("node-a"), merge(admitted)), "are the operator's")

@@ -110,65 +110,6 @@ type SourceReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// OriginKind names the kind of object an assignment came from.
-// +kubebuilder:validation:Enum=Template;Pin
-type OriginKind string
-
-const (
-	// OriginTemplate marks an assignment by a rule of a FirmwareTemplate.
-	OriginTemplate OriginKind = "Template"
-	// OriginPin marks an assignment by a pin of the node's NodeFirmware.
-	OriginPin OriginKind = "Pin"
-)
-
-// Origin names each object that firmware of a device came from: the template, or the NodeFirmware with its pin, that assigned
-// it, and the source that its image is from.
-type Origin struct {
-	// kind of the assigning object: a FirmwareTemplate ("Template") or a pin of the node's NodeFirmware ("Pin").
-	// +required
-	Kind OriginKind `json:"kind,omitempty"`
-	// name of the FirmwareTemplate or of the NodeFirmware.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
-	// uid of that object, to distinguish a recreated object from the original.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	UID string `json:"uid,omitempty"`
-	// generation of that object when it assigned the firmware.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	Generation *int64 `json:"generation,omitempty"`
-	// rule is the name of the template's device rule or of the pin.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	Rule string `json:"rule,omitempty"`
-	// source is the FirmwareSource that the image is from. Absent while there is none of that name, and where an earlier
-	// version wrote the origin.
-	// +optional
-	Source *SourceOrigin `json:"source,omitempty"`
-}
-
-// SourceOrigin is the FirmwareSource that provided the image of an assignment, as it was then.
-type SourceOrigin struct {
-	// name of the FirmwareSource.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
-	// uid of the FirmwareSource, to distinguish a recreated source from the original.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64
-	UID string `json:"uid,omitempty"`
-	// generation of the FirmwareSource when its image was assigned.
-	// +required
-	// +kubebuilder:validation:Minimum=0
-	Generation int64 `json:"generation"`
-}
-
 // Duration is a length of time such as "90s" or "1h30m". It is a string, so that the API server keeps it as it was written; each field
 // says which lengths it accepts.
 // +kubebuilder:validation:MaxLength=32

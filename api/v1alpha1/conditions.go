@@ -24,9 +24,9 @@ const (
 	// ConditionHealthy says on a NodeFirmware what the last health gate found: whether the node was as healthy as before the job. It is
 	// Unknown once the node runs under another boot id, and absent before the first one.
 	ConditionHealthy = "Healthy"
-	// ConditionObsolete says on a NodeFirmware whether an object that the firmware of its devices came from has changed since.
-	// It is False where none has, so that kubectl can wait for that.
-	ConditionObsolete = "Obsolete"
+	// ConditionCurrent says on a NodeFirmware whether every object that the firmware of its devices came from is as it was, so that
+	// kubectl can wait for that.
+	ConditionCurrent = "Current"
 	// ConditionHeld (abnormal) is True on a NodeFirmware and on the FirmwareJob while a failed job keeps the node in
 	// maintenance.
 	ConditionHeld = "Held"
@@ -84,8 +84,6 @@ const (
 	ReasonOutOfDate = "OutOfDate"
 	// ReasonReferencesChanged: objects that running firmware came from have changed or are gone.
 	ReasonReferencesChanged = "ReferencesChanged"
-	// ReasonReferencesCurrent: every object that running firmware came from is as it was, or changed without an effect.
-	ReasonReferencesCurrent = "ReferencesCurrent"
 	// ReasonUpdateFailed: the last update to the desired image failed and is not retried automatically.
 	ReasonUpdateFailed = "UpdateFailed"
 	// ReasonMultipleMatches: more than one rule or pin matches the device; the last valid assignment stays.

@@ -168,9 +168,12 @@ type DeviceUpdate struct {
 	// downgrade says whether an older version may be flashed.
 	// +required
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
-	// origin is the template rule or pin the update comes from.
+	// origin lists the objects that the update comes from, as in the spec of the NodeDevice. At most 4.
 	// +required
-	Origin Origin `json:"origin,omitzero"`
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	Origin []Origin `json:"origin,omitempty"`
 	// rollbackDigest is an image of fromVersion for the device's board. Absent if no FirmwareSource holds one.
 	// +optional
 	RollbackDigest Digest `json:"rollbackDigest,omitempty"`

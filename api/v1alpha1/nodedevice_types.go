@@ -3,6 +3,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // NodeDeviceSpec names the node a device is in and what should run on it.
+// +kubebuilder:validation:XValidation:rule="has(self.firmware) == has(self.origin)",message="firmware and origin belong together",fieldPath=".origin"
 type NodeDeviceSpec struct {
 	// nodeName is the Node the device is in. Written once by the node's daemon; immutable.
 	// +required
@@ -10,12 +11,19 @@ type NodeDeviceSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeName is immutable"
 	NodeName string `json:"nodeName,omitempty"`
+	// origin lists the objects that what follows comes from: the template or pin that assigned it, then the source of the image. At
+	// most 4. Absent if no template or pin matches. Written only by the operator.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	Origin []Origin `json:"origin,omitempty"`
 	// firmware that should run. Absent if no template or pin matches. Written only by the operator.
 	// +optional
 	Firmware *DesiredFirmware `json:"firmware,omitempty"`
 }
 
-// DesiredFirmware is the firmware one device should run, with the object that assigned it.
+// DesiredFirmware is the firmware one device should run.
 type DesiredFirmware struct {
 	// version that should run.
 	// +required
@@ -26,10 +34,7 @@ type DesiredFirmware struct {
 	// board; until then nothing is flashed.
 	// +optional
 	Digest Digest `json:"digest,omitempty"`
-	// sourceRef names the FirmwareSource that holds the image.
-	// +required
-	SourceRef SourceReference `json:"sourceRef,omitzero"`
-	// policy says whether to flash or only to report.
+	// policy is Apply to flash, or Validate to only report a difference.
 	// +required
 	Policy Policy `json:"policy,omitempty"`
 	// downgrade says whether an older version may be flashed.
@@ -38,9 +43,6 @@ type DesiredFirmware struct {
 	// path restricts how the version is reached. Absent if nothing restricts it.
 	// +optional
 	Path *UpgradePath `json:"path,omitempty"`
-	// origin is the template rule or pin that assigned the firmware.
-	// +required
-	Origin Origin `json:"origin,omitzero"`
 }
 
 // NodeDeviceStatus is what the daemon read from the hardware. Only the conditions Conflict and Blocked are written by
@@ -105,9 +107,9 @@ type NodeDeviceStatus struct {
 	// firmware is what the device runs and stores, read from the device itself.
 	// +optional
 	Firmware *ObservedFirmware `json:"firmware,omitempty"`
-	// lastApplied is the provenance of the last completed update of the device.
+	// applied says where the firmware that the device runs came from. Absent until the device first runs what is desired.
 	// +optional
-	LastApplied *AppliedFirmware `json:"lastApplied,omitempty"`
+	Applied *AppliedFirmware `json:"applied,omitempty"`
 	// lastFailure is the last failed update. The same image is not tried again until the desired firmware changes or
 	// a person requests a retry in the spec of the NodeFirmware.
 	// +optional
@@ -198,30 +200,24 @@ const (
 	AccessReadWrite DeviceAccess = "ReadWrite"
 )
 
-// AppliedFirmware is the provenance of the firmware an update put on a device: the image and the objects that the job used,
-// whatever is desired by now. It is absent until the product has updated the device; nobody knows what its firmware came from
-// then.
+// AppliedFirmware is the provenance of the firmware that a device runs.
 type AppliedFirmware struct {
-	// version that was read back from the device.
-	// +required
-	// +kubebuilder:validation:MaxLength=64
-	Version string `json:"version,omitempty"`
-	// digest of the image: the hash of the content that was put on the device.
-	// +required
+	// digest of the image that a job put on the device. Absent where the device was found at its target, so that nobody knows which
+	// image brought it there.
+	// +optional
 	Digest Digest `json:"digest,omitempty"`
-	// origin names the objects the update came from, by uid and generation: template or pin, and source. Where one of them
-	// changed since, status.obsolete of the NodeFirmware lists it.
-	// +required
-	Origin Origin `json:"origin,omitzero"`
-	// job that made the update.
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	Job string `json:"job,omitempty"`
-	// bootID of the boot in which the version was read back.
-	// +required
+	// origin lists the objects that the firmware came from, as they were for the job, or when the device was found to run what they
+	// desire: the template or pin, and the source. Where one of them is not as it was, status.obsolete of the NodeFirmware lists
+	// it. At most 4.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	Origin []Origin `json:"origin,omitempty"`
+	// bootID of the boot in which the version was read from the device. Absent where the host does not say.
+	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID,omitempty"`
-	// time of the read-back.
+	// time at which it was read.
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
 }

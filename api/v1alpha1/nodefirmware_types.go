@@ -82,14 +82,14 @@ type FirmwarePin struct {
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
 }
 
-// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete, confirmed and the
-// condition Obsolete are written by the operator.
+// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete and the condition
+// Current are written by the operator.
 type NodeFirmwareStatus struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, Obsolete and, once a health gate has judged the node, Healthy; and, while they are True, Reconciling,
+	// conditions: Ready, Current and, once a health gate has judged the node, Healthy; and, while they are True, Reconciling,
 	// Stalled, Held and Degraded.
 	// +optional
 	// +listType=map
@@ -141,20 +141,13 @@ type NodeFirmwareStatus struct {
 	// maintenance is the answer of the operator to maintenanceRequest, and written by the operator alone.
 	// +optional
 	Maintenance *MaintenanceAnswer `json:"maintenance,omitempty"`
-	// obsolete lists the objects that the running firmware of the node's devices came from and that have changed since or are
-	// gone, as the devices recorded them, in order of kind, name, generation and pin. While it has entries the object bears the
-	// label nodefirmware.io/obsolete. At most 64; the condition Obsolete counts all. Written by the operator.
+	// obsolete lists the objects that the running firmware of the node's devices came from and that are not as they were: another
+	// uid, another content, or gone. In order of kind, name and rule. While it has entries the object bears the label
+	// nodefirmware.io/obsolete. At most 64; the condition Current counts all. Written by the operator.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Obsolete []ObsoleteReference `json:"obsolete,omitempty"`
-	// confirmed lists the objects that have changed without changing the firmware of the node's devices, each with the
-	// generation for which the operator has established that. References to an earlier generation of them are not obsolete on
-	// devices whose image is the desired one. At most 64. Written by the operator.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
-	Confirmed []ObjectReference `json:"confirmed,omitempty"`
 }
 
 // Machine identifies a machine by its DMI tables.

@@ -432,7 +432,7 @@ func TestNodeDeviceValidation(t *testing.T) {
 	t.Run("create", func(t *testing.T) {
 		checkCreate(t, validDevice, []change{
 			{name: "an assigned device", change: func(*v1alpha1.NodeDevice) {}},
-			{name: "an unassigned device", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware = nil }},
+			{name: "an unassigned device", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware, o.Spec.Origin = nil, nil }},
 			{name: "a device without an image", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Digest = "" }},
 			{name: "no node", change: func(o *v1alpha1.NodeDevice) { o.Spec.NodeName = "" },
 				field: "spec.nodeName", message: "Required"},
@@ -443,16 +443,16 @@ func TestNodeDeviceValidation(t *testing.T) {
 				field: "spec.firmware.version", message: "Required"},
 			{name: "no update policy", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Policy = "" },
 				field: "spec.firmware.policy", message: "Required"},
-			{name: "no origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Origin = v1alpha1.Origin{} },
-				field: "spec.firmware.origin", message: "Required"},
-			{name: "an unknown origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Origin.Kind = "User" },
-				field: "spec.firmware.origin.kind", message: `supported values: "Template", "Pin"`},
+			{name: "no origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Origin = nil },
+				field: "spec.origin", message: "firmware and origin belong together"},
+			{name: "an unknown origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Origin[0].Kind = "User" },
+				field: "spec.origin[0].kind", message: `supported values: "FirmwareTemplate", "NodeFirmware", "FirmwareSource"`},
 		})
 	})
 	t.Run("update", func(t *testing.T) {
 		checkUpdate(t, validDevice(), []change{
 			{name: "another version", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Version = "22.42.1000" }},
-			{name: "nothing assigned any more", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware = nil }},
+			{name: "nothing assigned any more", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware, o.Spec.Origin = nil, nil }},
 			{name: "another node", change: func(o *v1alpha1.NodeDevice) { o.Spec.NodeName = "gpu-018" },
 				field: "spec.nodeName", message: "nodeName is immutable"},
 		})
@@ -595,9 +595,9 @@ func validDevice() *v1alpha1.NodeDevice {
 	return &v1alpha1.NodeDevice{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu-017-nic-b83fd2a1c4e0"},
 		Spec: v1alpha1.NodeDeviceSpec{NodeName: "gpu-017", Firmware: &v1alpha1.DesiredFirmware{
-			Version: "22.41.1000", Digest: digest, SourceRef: v1alpha1.SourceReference{Name: "cx6dx-2241"},
-			Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
-			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "gpu-7x21", Rule: "cx6dx"},
+			Version: "22.41.1000", Digest: digest, Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
+		}, Origin: []v1alpha1.Origin{
+			{Kind: v1alpha1.OriginTemplate, Name: "gpu-7x21", Rule: "cx6dx"}, {Kind: v1alpha1.OriginSource, Name: "cx6dx-2241"},
 		}},
 	}
 }
@@ -610,7 +610,7 @@ func validJob() *v1alpha1.FirmwareJob {
 			Updates: []v1alpha1.DeviceUpdate{{
 				Device: "gpu-017-nic-b83fd2a1c4e0", UniqueID: "b83fd2a1c4e0", FromVersion: "22.39.2048",
 				Version: "22.41.1000", Digest: digest, Downgrade: v1alpha1.DowngradeForbid,
-				Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "gpu-7x21", Rule: "cx6dx"},
+				Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "gpu-7x21", Rule: "cx6dx"}},
 			}},
 		},
 	}

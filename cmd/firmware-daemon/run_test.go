@@ -249,7 +249,7 @@ func (c *cluster) device(t *testing.T, match func(v1alpha1.NodeDevice) bool) v1a
 func update(d v1alpha1.NodeDevice, version string, digest v1alpha1.Digest) v1alpha1.DeviceUpdate {
 	return v1alpha1.DeviceUpdate{
 		Device: d.Name, UniqueID: d.Status.UniqueID, FromVersion: d.Status.Firmware.Running, Version: version, Digest: digest,
-		Downgrade: v1alpha1.DowngradeForbid, Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+		Downgrade: v1alpha1.DowngradeForbid, Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
 	}
 }
 
@@ -265,9 +265,9 @@ func (c *cluster) assign(t *testing.T, u v1alpha1.DeviceUpdate) {
 			return d.Status.ObservedGeneration >= d.Generation
 		}
 		d.Spec.Firmware = &v1alpha1.DesiredFirmware{
-			Version: u.Version, Digest: u.Digest, Downgrade: u.Downgrade, Origin: u.Origin, Policy: v1alpha1.PolicyApply,
-			SourceRef: v1alpha1.SourceReference{Name: "s"},
+			Version: u.Version, Digest: u.Digest, Downgrade: u.Downgrade, Policy: v1alpha1.PolicyApply,
 		}
+		d.Spec.Origin = u.Origin
 		_ = c.Client.Update(t.Context(), &d) // a conflict is tried again
 		return false
 	}, time.Minute, 50*time.Millisecond)
@@ -350,10 +350,10 @@ func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 		fast, slow := c.device(t, byBoard(nic0PSID)), c.device(t, byBoard(nic1PSID))
 		assert.Equal(ct, "22.41.1000", fast.Status.Firmware.Running)
 		assert.Equal(ct, "28.41.1000", slow.Status.Firmware.Running)
-		require.NotNil(ct, slow.Status.LastApplied)
+		require.NotNil(ct, slow.Status.Applied)
 		bootID, err := m.BootID()
 		require.NoError(ct, err)
-		assert.Equal(ct, bootID, slow.Status.LastApplied.BootID)
+		assert.Equal(ct, bootID, slow.Status.Applied.BootID)
 		var n v1alpha1.NodeFirmware
 		require.NoError(ct, c.Client.Get(t.Context(), client.ObjectKey{Name: c.node}, &n))
 		assert.Nil(ct, n.Status.CurrentStep)

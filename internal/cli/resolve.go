@@ -23,7 +23,7 @@ func (s stockOf) decide(r *match.Rule, d inventory.Device, facts match.Device) (
 	firmware, noImage := s.firmware(r, facts)
 	next := *r
 	next.Downgrade = firmware.Downgrade
-	p = plan.Decide(desired.Of(firmware, ""), plan.FactsOf(d))
+	p = plan.Decide(desired.Of(firmware.Desired(), ""), plan.FactsOf(d))
 	if p.Outcome.Due() {
 		next.Version = p.Version
 	}
@@ -32,7 +32,7 @@ func (s stockOf) decide(r *match.Rule, d inventory.Device, facts match.Device) (
 }
 
 // firmware is what the operator would assign.
-func (s stockOf) firmware(r *match.Rule, facts match.Device) (*v1alpha1.DesiredFirmware, *match.Block) {
+func (s stockOf) firmware(r *match.Rule, facts match.Device) (*match.Assigned, *match.Block) {
 	var paths *match.Paths
 	if at := slices.IndexFunc(s.sources, func(o v1alpha1.FirmwareSource) bool { return o.Name == r.Source }); at >= 0 {
 		paths = match.SourcePaths(&s.sources[at])

@@ -182,16 +182,14 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, fieldset.ApplyObservation(ctx, c, device.Name, v1alpha1.NodeDeviceStatus{ObservedGeneration: 1, Class: v1alpha1.ClassNIC, Conditions: all}))
 	assert.Equal(t, map[string][]string{
-		"node-firmware-operator": {"Conflict"}, "firmware-daemon": {"Inspected", "class", "observedGeneration"},
+		"node-firmware-operator-assignment": {"Conflict"}, "firmware-daemon": {"Inspected", "class", "observedGeneration"},
 	}, c.owned(device))
 
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	c.create(node)
-	reference := v1alpha1.ObjectReference{Kind: v1alpha1.ReferenceTemplate, Name: "t", UID: "u", Generation: 1}
 	compared := v1alpha1.NodeFirmwareStatus{
-		Confirmed:  []v1alpha1.ObjectReference{reference},
-		Obsolete:   []v1alpha1.ObsoleteReference{{ObjectReference: reference, Reason: v1alpha1.ObsoleteUpdated, Devices: 1}},
-		Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionObsolete),
+		Obsolete:   []v1alpha1.ObsoleteReference{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r", Reason: v1alpha1.ObsoleteUpdated}},
+		Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionCurrent),
 	}
 	require.NoError(t, fieldset.ApplyNode(ctx, c, node.Name, v1alpha1.NodeFirmwareStatus{ObservedGeneration: 1, LastScanTime: &now}))
 	require.NoError(t, fieldset.ApplyProvenance(ctx, c, node.Name, compared))
@@ -203,7 +201,7 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 		"firmware-daemon":                    {"lastScanTime", "observedGeneration"},
 		"firmware-daemon-maintenance":        {"maintenanceRequest"},
 		"node-firmware-operator-maintenance": {"maintenance"},
-		"node-firmware-operator-provenance":  {"Obsolete", "confirmed", "obsolete"},
+		"node-firmware-operator-provenance":  {"Current", "obsolete"},
 	}, c.owned(node))
 	require.NoError(t, fieldset.SetObsoleteLabel(ctx, c, node.Name))
 	c.read(node)

@@ -15,11 +15,15 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
+// FieldOwnerAssignment is the field manager of what templates and pins assign: origin and firmware in the spec of a NodeDevice, its
+// conditions Conflict and Blocked, and the status of templates.
+const FieldOwnerAssignment = v1alpha1.FieldOwnerOperator + "-assignment"
+
 // ApplyNode writes the status of a NodeFirmware without its maintenance, which has field managers of its own, and without what
 // ApplyProvenance writes, which is the operator's. The daemon of the node does so, or the pod that stands in for it.
 func ApplyNode(ctx context.Context, c client.Client, name string, s v1alpha1.NodeFirmwareStatus) error {
 	s.MaintenanceRequest, s.Maintenance = nil, nil
-	s.Obsolete, s.Confirmed, s.Conditions = nil, nil, only(s.Conditions, status.NodeConditions...)
+	s.Obsolete, s.Conditions = nil, only(s.Conditions, status.NodeConditions...)
 	ac, err := configure(s, applyv1alpha1.NodeFirmwareStatus())
 	return apply(ctx, c, v1alpha1.FieldOwnerDaemon, applyv1alpha1.NodeFirmware(name).WithStatus(ac), err, "status of node firmware "+name)
 }
@@ -32,19 +36,22 @@ func ApplyObservation(ctx context.Context, c client.Client, name string, s v1alp
 	return apply(ctx, c, v1alpha1.FieldOwnerDaemon, applyv1alpha1.NodeDevice(name).WithStatus(ac), err, "status of node device "+name)
 }
 
-// ApplyDesired writes spec.firmware of a device, or removes it when the firmware is nil, and returns the version it left. The
+// ApplyDesired writes spec.origin and spec.firmware of a device, or removes them when the firmware is nil, and returns the version it left. The
 // template controller of the operator does so. It fails with a conflict when the device has another uid, which keeps it from
 // creating a device that is gone.
-func ApplyDesired(ctx context.Context, c client.Client, d *v1alpha1.NodeDevice, f *v1alpha1.DesiredFirmware) (string, error) {
+func ApplyDesired(ctx context.Context, c client.Client, d *v1alpha1.NodeDevice, origin []v1alpha1.Origin, f *v1alpha1.DesiredFirmware) (string, error) {
 	body := applyv1alpha1.NodeDevice(d.Name).WithUID(d.UID)
 	var err error
 	if f != nil {
-		var ac *applyv1alpha1.DesiredFirmwareApplyConfiguration
-		ac, err = configure(*f, applyv1alpha1.DesiredFirmware())
-		body.WithSpec(applyv1alpha1.NodeDeviceSpec().WithFirmware(ac))
+		var ac *applyv1alpha1.NodeDeviceSpecApplyConfiguration
+		ac, err = configure(struct {
+			Origin   []v1alpha1.Origin         `json:"origin"`
+			Firmware *v1alpha1.DesiredFirmware `json:"firmware"`
+		}{origin, f}, applyv1alpha1.NodeDeviceSpec())
+		body.WithSpec(ac)
 	}
 	if err == nil {
-		err = c.Apply(ctx, body, client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership)
+		err = c.Apply(ctx, body, client.FieldOwner(FieldOwnerAssignment), client.ForceOwnership)
 	}
 	if err != nil {
 		return "", fmt.Errorf("apply firmware of node device %s: %w", d.Name, conflictOfUID(err, d.Name))
@@ -72,7 +79,7 @@ func ApplyAssignment(ctx context.Context, c client.Client, d *v1alpha1.NodeDevic
 	assigned, err := conditions(all, status.AssignmentConditions...)
 	body := applyv1alpha1.NodeDevice(d.Name).WithResourceVersion(version).WithStatus(
 		applyv1alpha1.NodeDeviceStatus().WithConditions(assigned...))
-	err = apply(ctx, c, v1alpha1.FieldOwnerOperator, body, err, "conditions of node device "+d.Name)
+	err = apply(ctx, c, FieldOwnerAssignment, body, err, "conditions of node device "+d.Name)
 	return ptr.Deref(body.ResourceVersion, ""), err
 }
 
@@ -81,6 +88,6 @@ func ApplyAssignment(ctx context.Context, c client.Client, d *v1alpha1.NodeDevic
 func ApplyTemplate(ctx context.Context, c client.Client, t *v1alpha1.FirmwareTemplate, s v1alpha1.FirmwareTemplateStatus) (string, error) {
 	ac, err := configure(s, applyv1alpha1.FirmwareTemplateStatus())
 	body := applyv1alpha1.FirmwareTemplate(t.Name).WithResourceVersion(t.ResourceVersion).WithStatus(ac)
-	err = apply(ctx, c, v1alpha1.FieldOwnerOperator, body, err, "status of firmware template "+t.Name)
+	err = apply(ctx, c, FieldOwnerAssignment, body, err, "status of firmware template "+t.Name)
 	return ptr.Deref(body.ResourceVersion, ""), err
 }

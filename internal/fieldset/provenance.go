@@ -15,12 +15,10 @@ import (
 // FieldOwnerProvenance is the field manager of what a NodeFirmware says about obsolete references.
 const FieldOwnerProvenance = v1alpha1.FieldOwnerOperator + "-provenance"
 
-// ApplyProvenance writes status.obsolete, status.confirmed and the condition Obsolete of a NodeFirmware. The provenance
+// ApplyProvenance writes status.obsolete and the condition Current of a NodeFirmware. The provenance
 // controller of the operator does so.
 func ApplyProvenance(ctx context.Context, c client.Client, name string, s v1alpha1.NodeFirmwareStatus) error {
-	s = v1alpha1.NodeFirmwareStatus{
-		Obsolete: s.Obsolete, Confirmed: s.Confirmed, Conditions: only(s.Conditions, status.ProvenanceConditions...),
-	}
+	s = v1alpha1.NodeFirmwareStatus{Obsolete: s.Obsolete, Conditions: only(s.Conditions, status.ProvenanceConditions...)}
 	ac, err := configure(s, applyv1alpha1.NodeFirmwareStatus())
 	return apply(ctx, c, FieldOwnerProvenance, applyv1alpha1.NodeFirmware(name).WithStatus(ac), err, "obsolete references of node firmware "+name)
 }

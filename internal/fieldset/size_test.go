@@ -51,12 +51,14 @@ func verbose(types ...string) []metav1.Condition {
 
 func longDigest(i int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064x", i)) }
 
-func longOrigin() v1alpha1.Origin {
-	generation := int64(1 << 40)
-	return v1alpha1.Origin{
-		Kind: v1alpha1.OriginTemplate, Name: long(253, 1), UID: long(36, 1), Generation: &generation, Rule: long(63, 1),
-		Source: &v1alpha1.SourceOrigin{Name: long(253, 2), UID: long(36, 2), Generation: generation},
+func longOrigin() []v1alpha1.Origin {
+	var out []v1alpha1.Origin
+	for i := range 4 {
+		out = append(out, v1alpha1.Origin{
+			Kind: v1alpha1.OriginTemplate, Name: long(253, i), UID: long(36, i), Generation: 1 << 40, Rule: long(63, i), Hash: v1alpha1.ContentHash(long(9, i)),
+		})
 	}
+	return out
 }
 
 func longVerdict() *v1alpha1.HealthVerdict {
@@ -114,14 +116,11 @@ func (c cluster) fullNodeFirmware() {
 		}
 	})
 	c.create(n)
-	reference := func(i int) v1alpha1.ObjectReference {
-		return v1alpha1.ObjectReference{Kind: v1alpha1.ReferenceSource, Name: long(253, i), UID: long(36, i), Generation: 1 << 40}
-	}
 	require.NoError(c, fieldset.ApplyProvenance(c.Context(), c, n.Name, v1alpha1.NodeFirmwareStatus{
 		Obsolete: filled(c.T, 64, unbounded, func(i int) v1alpha1.ObsoleteReference {
-			return v1alpha1.ObsoleteReference{ObjectReference: reference(i), Pin: long(63, i), Reason: v1alpha1.ObsoleteSuperseded, Devices: 100}
+			return v1alpha1.ObsoleteReference{Kind: v1alpha1.OriginTemplate, Name: long(253, i), Rule: long(63, i), Reason: v1alpha1.ObsoleteSuperseded}
 		}),
-		Confirmed: filled(c.T, 64, unbounded, reference), Conditions: verbose(nfostatus.ProvenanceConditions...),
+		Conditions: verbose(nfostatus.ProvenanceConditions...),
 	}))
 	text := long(128, 1)
 	require.NoError(c, fieldset.ApplyNode(c.Context(), c, n.Name, v1alpha1.NodeFirmwareStatus{
@@ -140,9 +139,8 @@ func (c cluster) fullNodeFirmware() {
 func (c cluster) fullNodeDevice() {
 	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}, Spec: v1alpha1.NodeDeviceSpec{NodeName: long(253, 2)}}
 	c.create(d)
-	_, err := fieldset.ApplyDesired(c.Context(), c, d, &v1alpha1.DesiredFirmware{
-		Version: long(64, 1), Digest: longDigest(1), SourceRef: v1alpha1.SourceReference{Name: long(253, 1)},
-		Policy: v1alpha1.PolicyValidate, Downgrade: v1alpha1.DowngradeForbid, Origin: longOrigin(),
+	_, err := fieldset.ApplyDesired(c.Context(), c, d, longOrigin(), &v1alpha1.DesiredFirmware{
+		Version: long(64, 1), Digest: longDigest(1), Policy: v1alpha1.PolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
 		Path: &v1alpha1.UpgradePath{ // as package match bounds it
 			BlockedFrom: filled(c.T, 128, unbounded, func(i int) string { return long(64, i) }), MinimumVersion: long(64, 1),
 			Hops: filled(c.T, 32, 96<<10, func(i int) v1alpha1.UpgradeHop {
@@ -165,7 +163,7 @@ func (c cluster) fullNodeDevice() {
 			Running: long(64, 1), Stored: long(64, 1), Driver: long(63, 1), Access: v1alpha1.AccessReadOnly,
 			Notes: filled(c.T, 4, unbounded, func(i int) string { return long(256, i) }),
 		},
-		LastApplied: &v1alpha1.AppliedFirmware{Version: long(64, 1), Digest: longDigest(1), Origin: longOrigin(), Job: long(253, 1), BootID: long(36, 1), Time: now},
+		Applied:     &v1alpha1.AppliedFirmware{Digest: longDigest(1), Origin: longOrigin(), BootID: long(36, 1), Time: now},
 		LastFailure: &v1alpha1.FailedFirmware{Version: long(64, 1), Digest: longDigest(1), Reason: long(64, 1), Message: long(1024, 1), Job: long(253, 1), Time: now, Retry: &text},
 		Unhealthy:   &v1alpha1.UnhealthyDevice{Since: now, Job: long(253, 1), Message: long(1024, 1), Retry: &text},
 	}))
@@ -194,7 +192,7 @@ func (c cluster) fullJob() {
 		Updates: filled(c.T, 128, 64<<10, func(i int) v1alpha1.DeviceUpdate { // as the planner bounds them
 			return v1alpha1.DeviceUpdate{
 				Device: long(120, i), UniqueID: long(16, i), Model: "15b3:101d", FromVersion: "1", Version: "2", Digest: longDigest(i),
-				Downgrade: v1alpha1.DowngradeForbid, Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}, RollbackDigest: longDigest(i),
+				Downgrade: v1alpha1.DowngradeForbid, Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}}, RollbackDigest: longDigest(i),
 			}
 		}),
 	}}

@@ -91,7 +91,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		v.decisions[o.Name] = describe(Decision{}, false)
 		return
 	}
-	facts, readable, current := DeviceOf(o), Facts(o), o.Spec.Firmware
+	facts, readable, current := DeviceOf(o), Facts(o), AssignedTo(o)
 	unread := strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonReadFailed)
 	observed := readable
 	if unread {
@@ -104,7 +104,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	heldReason := ""
 	if f := w.firmwares[node]; f != nil {
 		for _, p := range newPins(f) {
-			mine := current != nil && current.Origin.Kind == v1alpha1.OriginPin && current.Origin.Name == node && current.Origin.Rule == p.Rule
+			mine := originOf(current, 0) == p.Party
 			if p.Selector.Matches(facts) {
 				pins = append(pins, p)
 			} else if unread && mine && p.Selector.MayMatch(facts) {
@@ -130,9 +130,9 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 			}
 		}
 	}
-	if current != nil && current.Origin.Kind == v1alpha1.OriginTemplate && w.templates[current.Origin.Name] != nil {
-		name := current.Origin.Name
-		by := &Party{v1alpha1.OriginTemplate, name, current.Origin.Rule}
+	if mine := originOf(current, 0); mine.Kind == v1alpha1.OriginTemplate && w.templates[mine.Name] != nil {
+		name := mine.Name
+		by := &mine
 		matches := func(f func(*Rule) bool) bool { return slices.ContainsFunc(rules, f) }
 		switch c := compiled[name]; {
 		case c == nil:
@@ -174,7 +174,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	}
 	slices.SortFunc(all, Party.compare)
 
-	var goal *v1alpha1.DesiredFirmware
+	var goal *Assigned
 	var noImage *Block
 	kept := ""
 	switch {
@@ -183,16 +183,17 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	case len(all) == 1 && held != nil:
 		goal, kept = current, heldReason
 	case len(all) == 1 && claims[0].Kind == v1alpha1.OriginTemplate && compiled[claims[0].Name].Paused:
-		if current != nil && current.Origin.Kind == v1alpha1.OriginTemplate && current.Origin.Name == claims[0].Name {
+		if mine := originOf(current, 0); mine.Kind == v1alpha1.OriginTemplate && mine.Name == claims[0].Name {
 			goal, kept = current, v1alpha1.ReasonPaused
 		}
 	case len(all) == 1:
 		r := claims[0]
-		g := r.Generation
-		goal = &v1alpha1.DesiredFirmware{
-			Version: string(r.Version), SourceRef: v1alpha1.SourceReference{Name: r.Source},
-			Policy: r.Policy, Downgrade: r.Downgrade,
-			Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &g, Rule: r.Rule},
+		goal = &Assigned{
+			DesiredFirmware: v1alpha1.DesiredFirmware{Version: string(r.Version), Policy: r.Policy, Downgrade: r.Downgrade},
+			Origin: []v1alpha1.Origin{
+				{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: r.Generation, Rule: r.Rule, Hash: v1alpha1.ContentHash(string(r.Version), r.Source)},
+				{Kind: v1alpha1.OriginSource, Name: r.Source},
+			},
 		}
 		noImage = w.bruteWay(facts, current, goal, r.Paths)
 	}
@@ -200,14 +201,14 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	if len(all) > 1 {
 		decision.Conflict = all
 	}
-	without := func(f *v1alpha1.DesiredFirmware) string {
+	without := func(f *Assigned) string {
 		if f == nil {
 			return ""
 		}
 		c := *f
-		c.Origin.Generation = new(int64)
-		if from := c.Origin.Source; from != nil {
-			c.Origin.Source = &v1alpha1.SourceOrigin{Name: from.Name, UID: from.UID}
+		c.Origin = slices.Clone(c.Origin)
+		for i := range c.Origin {
+			c.Origin[i].Generation = 0
 		}
 		return describe(Decision{Firmware: &c}, true)
 	}
@@ -223,12 +224,12 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	if f := w.firmwares[node]; f != nil {
 		retry = plan.Clearance(f.Spec.Requests.Retry)
 	}
-	decision.Verdict = plan.Decide(desired.Of(decision.Firmware, retry), readable)
+	decision.Verdict = plan.Decide(desired.Of(decision.Firmware.Desired(), retry), readable)
 	if f := decision.Firmware; f != nil && decision.Conflict == nil {
 		p := decision.Verdict
 		b := &Block{
-			Reason: string(p.Reason), Message: p.Message, By: Party{f.Origin.Kind, f.Origin.Name, f.Origin.Rule},
-			Source: f.SourceRef.Name, Version: f.Version, Class: facts.Class, Model: facts.Model, BoardID: facts.BoardID,
+			Reason: string(p.Reason), Message: p.Message, By: originOf(f, 0),
+			Source: originOf(f, 1).Name, Version: f.Version, Class: facts.Class, Model: facts.Model, BoardID: facts.BoardID,
 		}
 		switch string(p.Reason) {
 		case v1alpha1.ReasonImageNotFound:
@@ -252,17 +253,25 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		}
 	}
 	v.decisions[o.Name] = describe(decision, true)
-	w.bruteTallies(v, o, decision, rules, heldRule, plan.Decide(desired.Of(decision.Firmware, retry), observed))
+	w.bruteTallies(v, o, decision, rules, heldRule, plan.Decide(desired.Of(decision.Firmware.Desired(), retry), observed))
+}
+
+// originOf is the assigner, or the source, of an assignment.
+func originOf(a *Assigned, i int) Party {
+	if a == nil {
+		return Party{}
+	}
+	return Party{a.Origin[i].Kind, a.Origin[i].Name, a.Origin[i].Rule}
 }
 
 // bruteWay adds image and path to the firmware of a rule.
-func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRule *Paths) *Block {
-	source := goal.SourceRef.Name
+func (w *world) bruteWay(d Device, current, goal *Assigned, ofRule *Paths) *Block {
+	source := goal.Origin[1].Name
 	resolve := func(v inventory.Version) (v1alpha1.Digest, string) { return w.resolve(d, current, source, string(v)) }
 	image, reason := resolve(inventory.Version(goal.Version))
 	s := w.sources[source]
 	if s != nil {
-		goal.Origin.Source = &v1alpha1.SourceOrigin{Name: source, UID: string(s.UID), Generation: s.Generation}
+		goal.Origin[1].UID, goal.Origin[1].Generation = string(s.UID), s.Generation
 	}
 	if image == "" {
 		return &Block{Reason: reason, Version: goal.Version}
@@ -271,14 +280,15 @@ func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRu
 	switch {
 	case o == nil:
 		goal.Digest, goal.Path = image, path
+		goal.Origin[1].Hash = v1alpha1.ImageHash(image)
 	case o.Reason == v1alpha1.ReasonSourceNotReady:
-		goal.Digest, goal.Path, goal.Origin.Source = image, current.Path, current.Origin.Source
+		goal.Digest, goal.Path, goal.Origin[1] = image, current.Path, current.Origin[1]
 	}
 	return o
 }
 
 // bruteUnusable follows the way from what runs, and asks of each image on it whether it may be used.
-func (w *world) bruteUnusable(d Device, current, f *v1alpha1.DesiredFirmware, running inventory.Version, noImage *Block, b Block) *Block {
+func (w *world) bruteUnusable(d Device, current, f *Assigned, running inventory.Version, noImage *Block, b Block) *Block {
 	waiting := noImage != nil && noImage.Reason == v1alpha1.ReasonSourceNotReady
 	for arrived := false; !arrived; {
 		next, image := f.Version, f.Digest
@@ -289,7 +299,7 @@ func (w *world) bruteUnusable(d Device, current, f *v1alpha1.DesiredFirmware, ru
 				}
 			}
 		}
-		if s := w.sources[f.SourceRef.Name]; s != nil && s.Spec.LiftQuarantine == "" {
+		if s := w.sources[originOf(f, 1).Name]; s != nil && s.Spec.LiftQuarantine == "" {
 			for _, q := range s.Status.Quarantine {
 				model := v1alpha1.ModelKey(d.VendorID, d.DeviceID, d.Vendor, d.Model)
 				if q.Digest == image && (q.Model == model || q.Model == v1alpha1.AnyModel || model == v1alpha1.AnyModel) {
@@ -298,7 +308,7 @@ func (w *world) bruteUnusable(d Device, current, f *v1alpha1.DesiredFirmware, ru
 				}
 			}
 		}
-		_, reason := w.resolve(d, current, f.SourceRef.Name, next)
+		_, reason := w.resolve(d, current, originOf(f, 1).Name, next)
 		waiting = waiting || reason == v1alpha1.ReasonSourceNotReady
 		arrived, running = next == f.Version, inventory.Version(next)
 	}
@@ -309,7 +319,7 @@ func (w *world) bruteUnusable(d Device, current, f *v1alpha1.DesiredFirmware, ru
 	return &b
 }
 
-func (w *world) resolve(d Device, current *v1alpha1.DesiredFirmware, source, version string) (v1alpha1.Digest, string) {
+func (w *world) resolve(d Device, current *Assigned, source, version string) (v1alpha1.Digest, string) {
 	s := w.sources[source]
 	if s == nil {
 		return "", v1alpha1.ReasonSourceNotFound
@@ -322,7 +332,7 @@ func (w *world) resolve(d Device, current *v1alpha1.DesiredFirmware, source, ver
 	}
 	if len(s.Status.Conditions) == 0 || s.Status.ObservedGeneration != s.Generation {
 		assigned := v1alpha1.Digest("")
-		if current != nil && current.SourceRef.Name == source {
+		if current != nil && originOf(current, 1).Name == source {
 			images := map[string]v1alpha1.Digest{}
 			if current.Path != nil {
 				for _, h := range current.Path.Hops {
@@ -367,7 +377,7 @@ func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules [
 		switch {
 		case f == nil && d.Conflict == nil:
 			t.Unassigned++
-		case f == nil || f.Origin.Kind != v1alpha1.OriginTemplate || f.Origin.Name != name:
+		case originOf(f, 0).Kind != v1alpha1.OriginTemplate || originOf(f, 0).Name != name:
 		case p.Outcome == plan.UpToDate:
 			list = &t.Devices
 			t.Applied++

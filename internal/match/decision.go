@@ -8,16 +8,16 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// Action says what has to be done to a device's spec.firmware.
+// Action says what has to be done to the assignment of a device.
 type Action int
 
 // The actions.
 const (
-	// Keep leaves spec.firmware as it is.
+	// Keep leaves it as it is.
 	Keep Action = iota
 	// Assign writes Decision.Firmware.
 	Assign
-	// Remove takes spec.firmware away.
+	// Remove takes it away.
 	Remove
 )
 
@@ -26,8 +26,8 @@ type Decision struct {
 	// UID of the device the decision is about; an object of the same name with another uid is another device.
 	UID    string
 	Action Action
-	// Firmware is spec.firmware once the action is done; nil where nothing is assigned. It is read-only.
-	Firmware *v1alpha1.DesiredFirmware
+	// Firmware is spec.firmware and spec.origin once the action is done; nil where nothing is assigned. It is read-only.
+	Firmware *Assigned
 	// Verdict is what the device needs to run Firmware, by what was last read from it: a device that cannot be read now
 	// is judged as it was when it could.
 	Verdict plan.Decision
@@ -38,9 +38,10 @@ type Decision struct {
 	Blocked *Block
 }
 
-// Done reports whether nothing has to be written to a device with this spec.firmware, which may be newer than the one the
-// decision was made from.
-func (d Decision) Done(current *v1alpha1.DesiredFirmware) bool {
+// Done reports whether nothing has to be written to the spec of the device, which may be newer than the one the decision was
+// made from.
+func (d Decision) Done(o *v1alpha1.NodeDevice) bool {
+	current := AssignedTo(o)
 	return d.Action == Keep || current == nil && d.Firmware == nil ||
 		current != nil && d.Firmware != nil && sameAssignment(current, d.Firmware)
 }
@@ -72,12 +73,12 @@ func (ix *Index) decide(d *device) (Decision, bool) {
 	}
 	if why := d.node.otherMachine; why != "" {
 		return Decision{
-			Firmware: d.current, Verdict: plan.Decide(desired.Of(d.current, d.node.retry), d.observed.Facts),
+			Firmware: d.current, Verdict: plan.Decide(desired.Of(d.current.Desired(), d.node.retry), d.observed.Facts),
 			Blocked: &Block{Reason: v1alpha1.ReasonMachineChanged, Message: why},
 		}, true
 	}
 	out, noImage := ix.assign(d)
-	want := desired.Of(out.Firmware, d.node.retry)
+	want := desired.Of(out.Firmware.Desired(), d.node.retry)
 	out.Verdict = plan.Decide(want, d.observed.Facts)
 	if out.Conflict == nil {
 		out.Blocked = ix.blocked(d, out, want, noImage)
@@ -133,11 +134,12 @@ func (ix *Index) claims(d *device) ([]*Rule, *hold) {
 // heldByPin is the pin that assigned the firmware of a device that cannot be read, where it would match if all facts were
 // known.
 func (ix *Index) heldByPin(d *device) *Rule {
-	if !d.observed.unread || d.current == nil || d.current.Origin.Kind != v1alpha1.OriginPin || d.current.Origin.Name != d.node.name {
+	by := d.current.by()
+	if !d.observed.unread || by.Kind != v1alpha1.OriginPin || by.Name != d.node.name {
 		return nil
 	}
 	for _, p := range d.node.pins {
-		if p.Rule == d.current.Origin.Rule && !p.Selector.Matches(d.facts) && p.Selector.MayMatch(d.facts) {
+		if p.Party == by && !p.Selector.Matches(d.facts) && p.Selector.MayMatch(d.facts) {
 			return p
 		}
 	}
@@ -145,14 +147,14 @@ func (ix *Index) heldByPin(d *device) *Rule {
 }
 
 func (ix *Index) heldByTemplate(d *device) *hold {
-	if d.current == nil || d.current.Origin.Kind != v1alpha1.OriginTemplate {
+	by := d.current.by()
+	if by.Kind != v1alpha1.OriginTemplate {
 		return nil
 	}
-	t := ix.templates[d.current.Origin.Name]
+	t := ix.templates[by.Name]
 	if t == nil {
 		return nil
 	}
-	by := Party{v1alpha1.OriginTemplate, t.name, d.current.Origin.Rule}
 	switch {
 	case t.compiled == nil:
 		return &hold{by, v1alpha1.ReasonInvalidSpec}
@@ -179,9 +181,8 @@ func (ix *Index) paused(r *Rule) bool {
 	return t != nil && t.compiled != nil && t.compiled.Paused
 }
 
-// change compares what is assigned with what should be. The generations of the origin and of its source are those that
-// assigned the firmware: a later edit that changes nothing for the device causes no write.
-func change(current, next *v1alpha1.DesiredFirmware) Decision {
+// change compares what is assigned with what should be. An edit that changes nothing for the device causes no write.
+func change(current, next *Assigned) Decision {
 	switch {
 	case next == nil && current == nil:
 		return Decision{}
@@ -193,23 +194,9 @@ func change(current, next *v1alpha1.DesiredFirmware) Decision {
 	return Decision{Action: Assign, Firmware: next}
 }
 
-func sameAssignment(a, b *v1alpha1.DesiredFirmware) bool {
-	x, y := *a, *b
-	x.Origin.Generation, y.Origin.Generation = nil, nil
-	x.Origin.Source, y.Origin.Source = nil, nil
-	x.Path, y.Path = nil, nil
-	return x == y && sameSource(a.Origin.Source, b.Origin.Source) && equalPath(a.Path, b.Path)
-}
-
-func sameSource(a, b *v1alpha1.SourceOrigin) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Name == b.Name && a.UID == b.UID
-}
-
 func (d *device) assignedBy(kind v1alpha1.OriginKind, name string) bool {
-	return d.current != nil && d.current.Origin.Kind == kind && d.current.Origin.Name == name
+	by := d.current.by()
+	return by.Kind == kind && by.Name == name
 }
 
 func parties(claims []*Rule, held *hold) []Party {

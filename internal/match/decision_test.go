@@ -56,7 +56,7 @@ func (s *stage) act() {
 			return
 		}
 		s.device = s.device.DeepCopy()
-		s.device.Spec.Firmware = d.Firmware
+		write(s.device, d.Firmware)
 		s.ix.SetDevice(s.device)
 	}
 }
@@ -111,6 +111,14 @@ func (s *stage) pins(versions ...string) {
 	s.act()
 }
 
+// write makes the assignment of a device the one given.
+func write(d *v1alpha1.NodeDevice, a *Assigned) {
+	d.Spec.Firmware, d.Spec.Origin = a.Desired(), nil
+	if a != nil {
+		d.Spec.Origin = a.Origin
+	}
+}
+
 // allow lets every pin of the node bring an older version.
 func (s *stage) allow() {
 	n := s.firmware.DeepCopy()
@@ -127,7 +135,7 @@ func (s *stage) wants(version, origin string) {
 	s.Helper()
 	require.NotNil(s, s.device.Spec.Firmware)
 	assert.Equal(s, version, s.device.Spec.Firmware.Version)
-	assert.Equal(s, origin, s.device.Spec.Firmware.Origin.Name)
+	assert.Equal(s, origin, s.device.Spec.Origin[0].Name)
 }
 
 func (s *stage) conflict() []Party {
@@ -354,9 +362,9 @@ func TestUnrelatedEditIsNoChange(t *testing.T) {
 			Name: "disks", Version: "9", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk}, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		})
 	})
-	assert.Equal(t, int64(1), *s.device.Spec.Firmware.Origin.Generation)
+	assert.Equal(t, int64(1), s.device.Spec.Origin[0].Generation)
 	s.template("a", "3.0")
-	assert.Equal(t, int64(3), *s.device.Spec.Firmware.Origin.Generation)
+	assert.Equal(t, int64(3), s.device.Spec.Origin[0].Generation)
 }
 
 func TestTallyTellsFailedFromCleared(t *testing.T) {

@@ -13,10 +13,13 @@ import (
 // paths are those of the source. Where the source has no image for the device, or the upgrade paths cannot be
 // followed, the firmware has no digest, so that nothing is flashed, and the Block says why. With the reason SourceNotReady
 // it has the digest that image found, if any, and no path. None of this depends on what the device runs.
-func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string), paths *Paths) (*v1alpha1.DesiredFirmware, *Block) {
-	out := &v1alpha1.DesiredFirmware{
-		Version: string(r.Version), SourceRef: v1alpha1.SourceReference{Name: r.Source}, Policy: r.Policy, Downgrade: r.Downgrade,
-		Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &r.Generation, Rule: r.Rule},
+func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string), paths *Paths) (*Assigned, *Block) {
+	out := &Assigned{
+		DesiredFirmware: v1alpha1.DesiredFirmware{Version: string(r.Version), Policy: r.Policy, Downgrade: r.Downgrade},
+		Origin: []v1alpha1.Origin{
+			{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: r.Generation, Rule: r.Rule, Hash: r.Hash},
+			{Kind: v1alpha1.OriginSource, Name: r.Source},
+		},
 	}
 	digest, reason := image(r.Version)
 	if digest == "" {
@@ -29,20 +32,32 @@ func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string),
 	return out, wrong
 }
 
-func (ix *Index) firmware(d *device, r *Rule) (*v1alpha1.DesiredFirmware, *Block) {
+func (ix *Index) firmware(d *device, r *Rule) (*Assigned, *Block) {
 	var paths *Paths
-	var from *v1alpha1.SourceOrigin
 	if s := ix.sources[r.Source]; s != nil {
 		paths = s.paths
-		from = &v1alpha1.SourceOrigin{Name: r.Source, UID: s.facts.uid, Generation: s.facts.generation}
 	}
 	image := func(v inventory.Version) (v1alpha1.Digest, string) { return ix.resolve(d, r.Source, v) }
 	out, noImage := r.Firmware(image, paths)
-	out.Origin.Source = from
-	if noImage != nil && out.Digest != "" { // what is assigned stays until the source is ready
-		out.Path, out.Origin.Source = d.current.Path, d.current.Origin.Source
+	from := v1alpha1.ImageFrom(out.Origin)
+	switch was := v1alpha1.ImageFrom(d.currentOrigin()); {
+	case noImage != nil && out.Digest != "": // what is assigned stays until the source is ready
+		out.Path, *from = d.current.Path, *was
+	case ix.sources[r.Source] != nil:
+		s := ix.sources[r.Source].facts
+		from.UID, from.Generation = s.uid, s.generation
+		if out.Digest != "" {
+			from.Hash = v1alpha1.ImageHash(out.Digest)
+		}
 	}
 	return out, noImage
+}
+
+func (d *device) currentOrigin() []v1alpha1.Origin {
+	if d.current == nil {
+		return nil
+	}
+	return d.current.Origin
 }
 
 // heldWithoutImage says why an assignment that is held as it is has no image, if it has none. Otherwise is the reason
@@ -52,7 +67,7 @@ func (ix *Index) heldWithoutImage(d *device, otherwise string) *Block {
 		return nil
 	}
 	version := inventory.NormalizeVersion(d.current.Version)
-	_, reason := ix.resolve(d, d.current.SourceRef.Name, version)
+	_, reason := ix.resolve(d, d.current.source(), version)
 	return &Block{Reason: orDefault(reason, otherwise), Version: string(version)}
 }
 
@@ -79,7 +94,7 @@ func (ix *Index) resolve(d *device, source string, v inventory.Version) (v1alpha
 // assigned is the image of a source that the device's assignment uses for a version: the desired one, or a hop.
 func (d *device) assigned(source string, v inventory.Version) v1alpha1.Digest {
 	c := d.current
-	if c == nil || c.SourceRef.Name != source {
+	if c == nil || c.source() != source {
 		return ""
 	}
 	if c.Version == string(v) {
@@ -116,15 +131,15 @@ func (ix *Index) blocked(d *device, decided Decision, want plan.Desired, noImage
 			return nil
 		}
 	}
-	out.By = Party{f.Origin.Kind, f.Origin.Name, f.Origin.Rule}
-	out.Source, out.Version = f.SourceRef.Name, orDefault(out.Version, f.Version)
+	out.By = f.by()
+	out.Source, out.Version = f.source(), orDefault(out.Version, f.Version)
 	out.Class, out.Model, out.BoardID = d.facts.Class, d.facts.Model, d.facts.BoardID
 	return &out
 }
 
 // unusable says why the images of an update that is due must not be used now; the zero Block when they may be.
-func (ix *Index) unusable(d *device, f *v1alpha1.DesiredFirmware, way []plan.Hop, noImage *Block) Block {
-	name := f.SourceRef.Name
+func (ix *Index) unusable(d *device, f *Assigned, way []plan.Hop, noImage *Block) Block {
+	name := f.source()
 	for _, step := range way {
 		if s := ix.sources[name]; s != nil {
 			if e, bad := s.bad.Blocks(v1alpha1.Digest(step.Digest.String()), modelOf(d.facts), ix.pools.Of(d.node.labels)); bad {

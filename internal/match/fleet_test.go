@@ -113,7 +113,7 @@ func (p *pool) due() []string {
 				break
 			}
 			d = d.DeepCopy()
-			d.Spec.Firmware = decision.Firmware
+			write(d, decision.Firmware)
 			p.devices[name] = d
 			p.ix.SetDevice(d)
 		}
@@ -277,15 +277,19 @@ func TestAnAssignmentNamesWhatItCameFrom(t *testing.T) {
 	p.template("t", "2.0")
 	p.pin("n1", "3.0")
 	p.due()
-	origin := func(node string) v1alpha1.Origin { return p.devices[node+"-nic"].Spec.Firmware.Origin }
+	origin := func(node string) []v1alpha1.Origin { return p.devices[node+"-nic"].Spec.Origin }
 	template, pins := p.templates["t"], p.pinned["n1"]
-	from := &v1alpha1.SourceOrigin{Name: "s", UID: "uid-of-s", Generation: 4}
-	want := v1alpha1.Origin{
-		Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(template.UID), Generation: &template.Generation, Rule: "r", Source: from,
+	from := func(n int) v1alpha1.Origin {
+		return v1alpha1.Origin{Kind: v1alpha1.OriginSource, Name: "s", UID: "uid-of-s", Generation: 4, Hash: v1alpha1.ImageHash(digest(n))}
+	}
+	want := []v1alpha1.Origin{
+		{Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(template.UID), Generation: template.Generation, Rule: "r", Hash: v1alpha1.ContentHash("2.0", "s")},
+		from(2),
 	}
 	assert.Equal(t, want, origin("n0"))
-	assert.Equal(t, v1alpha1.Origin{
-		Kind: v1alpha1.OriginPin, Name: "n1", UID: string(pins.UID), Generation: &pins.Generation, Rule: "p0", Source: from,
+	assert.Equal(t, []v1alpha1.Origin{
+		{Kind: v1alpha1.OriginPin, Name: "n1", UID: string(pins.UID), Generation: pins.Generation, Rule: "p0", Hash: v1alpha1.ContentHash("3.0", "s")},
+		from(3),
 	}, origin("n1"))
 
 	edited := newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0")
@@ -299,5 +303,7 @@ func TestAnAssignmentNamesWhatItCameFrom(t *testing.T) {
 	edited.UID = "uid-of-another"
 	p.ix.SetSource(edited)
 	p.due()
-	assert.Equal(t, &v1alpha1.SourceOrigin{Name: "s", UID: "uid-of-another", Generation: 5}, origin("n0").Source, "it was made anew")
+	anew := from(2)
+	anew.UID, anew.Generation = "uid-of-another", 5
+	assert.Equal(t, anew, origin("n0")[1], "it was made anew")
 }

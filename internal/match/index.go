@@ -100,7 +100,7 @@ type device struct {
 	node      *node
 
 	facts    Device
-	current  *v1alpha1.DesiredFirmware
+	current  *Assigned
 	observed observed
 	findings [2]finding
 

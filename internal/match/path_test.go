@@ -359,7 +359,7 @@ func TestSameAssignmentIgnoresTheOrderOfSets(t *testing.T) {
 	}}
 	b := a.DeepCopy()
 	b.Path.BlockedFrom, b.Path.Hops[0].From = []string{"2.0", "1.0"}, []string{"0.2", "0.1"}
-	assert.True(t, sameAssignment(a, b))
+	assert.True(t, sameAssignment(&Assigned{DesiredFirmware: *a}, &Assigned{DesiredFirmware: *b}))
 	for _, change := range []func(*v1alpha1.DesiredFirmware){
 		func(f *v1alpha1.DesiredFirmware) { f.Path = nil },
 		func(f *v1alpha1.DesiredFirmware) { f.Path.BlockedFrom = []string{"1.0"} },
@@ -372,7 +372,7 @@ func TestSameAssignmentIgnoresTheOrderOfSets(t *testing.T) {
 	} {
 		c := a.DeepCopy()
 		change(c)
-		assert.False(t, sameAssignment(a, c))
-		assert.False(t, sameAssignment(c, a))
+		assert.False(t, sameAssignment(&Assigned{DesiredFirmware: *a}, &Assigned{DesiredFirmware: *c}))
+		assert.False(t, sameAssignment(&Assigned{DesiredFirmware: *c}, &Assigned{DesiredFirmware: *a}))
 	}
 }

@@ -322,7 +322,8 @@ func (w *world) apply(ix *Index, name string) Affected {
 		return Affected{}
 	}
 	d = d.DeepCopy()
-	d.Spec.Firmware = decision.Firmware.DeepCopy()
+	write(d, decision.Firmware)
+	d = d.DeepCopy()
 	d.Status.Conditions = slices.DeleteFunc(d.Status.Conditions, func(c metav1.Condition) bool {
 		return c.Type == v1alpha1.ConditionConflict || c.Type == v1alpha1.ConditionBlocked
 	})
@@ -401,17 +402,12 @@ func describe(d Decision, known bool) string {
 	s := fmt.Sprintf("known=%v action=%v conflict=%v verdict=%+v", known, d.Action, d.Conflict, d.Verdict)
 	if d.Firmware != nil {
 		f := *d.Firmware
-		generation := f.Origin.Generation
 		path := "none"
 		if f.Path != nil {
 			path = fmt.Sprintf("%+v", *f.Path)
 		}
-		source := "none"
-		if f.Origin.Source != nil {
-			source = fmt.Sprintf("%+v", *f.Origin.Source)
-		}
-		f.Origin.Generation, f.Origin.Source, f.Path = nil, nil, nil
-		s += fmt.Sprintf(" firmware=%+v path=%s source=%s generation=%d", f, path, source, *generation)
+		f.Path = nil
+		s += fmt.Sprintf(" firmware=%+v path=%s", f, path)
 	}
 	if d.Blocked != nil {
 		s += fmt.Sprintf(" blocked=%+v", *d.Blocked)
@@ -497,7 +493,7 @@ func TestConflictNeverChangesAnAssignment(t *testing.T) {
 				conflicts++
 				require.GreaterOrEqual(t, len(decision.Conflict), 2)
 				require.Equal(t, Keep, decision.Action)
-				require.True(t, equalFirmware(d.Spec.Firmware, decision.Firmware), "the assignment stays as it is")
+				require.True(t, AssignedTo(d).equal(decision.Firmware), "the assignment stays as it is")
 				require.Nil(t, decision.Blocked)
 			}
 			for name := range w.devices {
@@ -541,7 +537,7 @@ func TestRemovingTheCauseResolvesAConflict(t *testing.T) {
 			d, _ = ix.Decision(name)
 			require.Nil(t, d.Conflict)
 			require.Equal(t, Keep, d.Action)
-			require.Equal(t, stays, d.Firmware.Origin.Name)
+			require.Equal(t, stays, d.Firmware.by().Name)
 			resolved++
 			return
 		}

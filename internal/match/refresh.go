@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -14,7 +13,8 @@ import (
 func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 	facts := DeviceOf(o)
 	identity := added || !facts.equal(d.facts)
-	current := !equalFirmware(d.current, o.Spec.Firmware)
+	next := AssignedTo(o)
+	current := !d.current.equal(next)
 	seen := observe(o)
 	findings := [2]finding{
 		findingOf(o, v1alpha1.ConditionConflict), findingOf(o, v1alpha1.ConditionBlocked),
@@ -25,9 +25,9 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 	compare := current || findings != d.findings
 	if current {
 		ix.unlink(ix.byTemplate, templateOf(d.current), d)
-		ix.link(ix.byTemplate, templateOf(o.Spec.Firmware), d)
+		ix.link(ix.byTemplate, templateOf(next), d)
 	}
-	d.facts, d.current, d.observed, d.findings = facts, o.Spec.Firmware, seen, findings
+	d.facts, d.current, d.observed, d.findings = facts, next, seen, findings
 	if identity {
 		ix.rematch(d)
 		ix.affectUnmatched(d.node)
@@ -54,11 +54,7 @@ func (ix *Index) refresh(d *device) {
 	old, wasKnown := d.decision, d.known
 	d.decision, d.known = ix.decide(d)
 	d.decision.UID = d.uid
-	source := ""
-	if f := d.decision.Firmware; f != nil {
-		source = f.SourceRef.Name
-	}
-	if source != d.source {
+	if source := d.decision.Firmware.source(); source != d.source {
 		ix.unlink(ix.bySource, d.source, d)
 		ix.link(ix.bySource, source, d)
 		d.source = source
@@ -127,18 +123,11 @@ func (ix *Index) unlink(by map[string]map[*device]struct{}, name string, d *devi
 	}
 }
 
-func templateOf(f *v1alpha1.DesiredFirmware) string {
-	if f == nil || f.Origin.Kind != v1alpha1.OriginTemplate {
-		return ""
+func templateOf(f *Assigned) string {
+	if by := f.by(); by.Kind == v1alpha1.OriginTemplate {
+		return by.Name
 	}
-	return f.Origin.Name
-}
-
-func equalFirmware(a, b *v1alpha1.DesiredFirmware) bool {
-	if a == nil || b == nil || a == b {
-		return a == b
-	}
-	return sameAssignment(a, b) && ptr.Equal(a.Origin.Generation, b.Origin.Generation) && ptr.Equal(a.Origin.Source, b.Origin.Source)
+	return ""
 }
 
 func findingOf(o *v1alpha1.NodeDevice, kind string) finding {

@@ -128,7 +128,7 @@ func (d *device) markFor(t *template) mark {
 		m |= conflicting
 	}
 	f := d.decision.Firmware
-	if f == nil || f.Origin.Kind != v1alpha1.OriginTemplate || f.Origin.Name != t.name {
+	if templateOf(f) != t.name {
 		if f == nil && !conflict && d.decision.Conflict == nil {
 			m |= unassigned
 		}

@@ -29,6 +29,8 @@ type Rule struct {
 	Party
 	UID        string
 	Generation int64
+	// Hash of the content that matters for what runs: the version and the source.
+	Hash string
 	// Version that should run, without surrounding blanks.
 	Version   inventory.Version
 	Source    string
@@ -84,7 +86,7 @@ func NewTemplate(t *v1alpha1.FirmwareTemplate) (*Template, error) {
 		by := Party{Kind: v1alpha1.OriginTemplate, Name: t.Name, Rule: r.Name}
 		out.Rules = append(out.Rules, &Rule{
 			Party: by,
-			UID:   string(t.UID), Generation: t.Generation,
+			UID:   string(t.UID), Generation: t.Generation, Hash: hashOf(r.Version, r.SourceRef),
 			Version: inventory.NormalizeVersion(r.Version), Source: r.SourceRef.Name,
 			Policy:    orDefault(r.Policy, v1alpha1.PolicyApply),
 			Downgrade: orDefault(r.Downgrade, v1alpha1.DowngradeForbid),
@@ -100,12 +102,35 @@ func newPins(n *v1alpha1.NodeFirmware) []*Rule {
 	for _, p := range n.Spec.Pins {
 		out = append(out, &Rule{
 			Party: Party{Kind: v1alpha1.OriginPin, Name: n.Name, Rule: p.Name},
-			UID:   string(n.UID), Generation: n.Generation,
+			UID:   string(n.UID), Generation: n.Generation, Hash: hashOf(p.Version, p.SourceRef),
 			Version: inventory.NormalizeVersion(p.Version), Source: p.SourceRef.Name,
 			Policy:    orDefault(p.Policy, v1alpha1.PolicyApply),
 			Downgrade: orDefault(p.Downgrade, v1alpha1.DowngradeForbid),
 			Selector:  NewSelector(p.Selector),
 		})
+	}
+	return out
+}
+
+// hashOf is the hash of a rule or pin: whom it selects, and how it is rolled out, is no part of what runs.
+func hashOf(version string, source v1alpha1.SourceReference) string {
+	return v1alpha1.ContentHash(string(inventory.NormalizeVersion(version)), source.Name)
+}
+
+// HashesOf are the hashes of the rules of a template by name, as in the origin of what they assign.
+func HashesOf(rules []v1alpha1.FirmwareRule) map[string]string {
+	out := make(map[string]string, len(rules))
+	for _, r := range rules {
+		out[r.Name] = hashOf(r.Version, r.SourceRef)
+	}
+	return out
+}
+
+// PinHashesOf are the hashes of the pins of a node by name.
+func PinHashesOf(pins []v1alpha1.FirmwarePin) map[string]string {
+	out := make(map[string]string, len(pins))
+	for _, p := range pins {
+		out[p.Name] = hashOf(p.Version, p.SourceRef)
 	}
 	return out
 }

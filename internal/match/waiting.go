@@ -43,9 +43,10 @@ func waitingOf(j *v1alpha1.FirmwareJob) *waitingJob {
 		w.reason = c.Reason
 	}
 	for i := range j.Spec.Updates {
-		from := &j.Spec.Updates[i].Origin
-		if by := (origin{from.Name, from.UID}); from.Kind == v1alpha1.OriginTemplate && !slices.Contains(w.origins, by) {
-			w.origins = append(w.origins, by)
+		for _, from := range j.Spec.Updates[i].Origin {
+			if by := (origin{from.Name, from.UID}); from.Kind == v1alpha1.OriginTemplate && !slices.Contains(w.origins, by) {
+				w.origins = append(w.origins, by)
+			}
 		}
 	}
 	if len(w.origins) == 0 {

@@ -23,7 +23,7 @@ func waitingFor(name string, minute int, reason string, templates ...*v1alpha1.F
 		Spec:       v1alpha1.FirmwareJobSpec{NodeName: "n0"},
 	}
 	for _, t := range templates {
-		j.Spec.Updates = append(j.Spec.Updates, v1alpha1.DeviceUpdate{Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: t.Name, UID: string(t.UID)}})
+		j.Spec.Updates = append(j.Spec.Updates, v1alpha1.DeviceUpdate{Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: t.Name, UID: string(t.UID)}}})
 	}
 	j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: reason}}
 	return j
@@ -104,7 +104,7 @@ func TestTheOldestWaitingJobDoesNotDependOnTheOrderOfEvents(t *testing.T) {
 
 func oldestOf(jobs map[string]*v1alpha1.FirmwareJob, of *v1alpha1.FirmwareTemplate) *v1alpha1.WaitingJob {
 	waits := slices.DeleteFunc(slices.Collect(maps.Values(jobs)), func(j *v1alpha1.FirmwareJob) bool {
-		mine := slices.ContainsFunc(j.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool { return u.Origin.Name == of.Name })
+		mine := slices.ContainsFunc(j.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool { return u.Origin[0].Name == of.Name })
 		return !mine || j.Admitted() || j.Ended()
 	})
 	if len(waits) == 0 {

@@ -89,7 +89,7 @@ func (d *daemons) report(ctx context.Context, device *v1alpha1.NodeDevice, worki
 		Firmware: &v1alpha1.ObservedFirmware{
 			Running: d.running[node], Stored: d.running[node], Driver: "fwupd", Activation: v1alpha1.ActivationReboot,
 		},
-		LastApplied: d.applied[node], Conditions: []metav1.Condition{inspected, ready},
+		Applied: d.applied[node], Conditions: []metav1.Condition{inspected, ready},
 	})
 	d.expect(ctx, err)
 }
@@ -123,7 +123,7 @@ func (d *daemons) execute(ctx context.Context, o any) {
 	}
 	d.running[node] = u.Version
 	d.applied[node] = &v1alpha1.AppliedFirmware{
-		Version: u.Version, Digest: u.Digest, Origin: u.Origin, Job: job.Name, BootID: job.Name, Time: *job.Status.StartTime,
+		Digest: u.Digest, Origin: u.Origin, BootID: job.Name, Time: *job.Status.StartTime,
 	}
 	device := &v1alpha1.NodeDevice{}
 	if err := d.client.Get(ctx, client.ObjectKey{Name: u.Device}, device); err != nil {
@@ -182,7 +182,7 @@ func (d *daemons) flashed(node string) {
 	defer d.mu.Unlock()
 	d.running[node] = w.Version
 	d.applied[node] = &v1alpha1.AppliedFirmware{
-		Version: w.Version, Digest: w.Digest, Origin: w.Origin, Job: "before", BootID: "before", Time: metav1.NewTime(time.Unix(0, 0)),
+		Digest: w.Digest, Origin: device.Spec.Origin, BootID: "before", Time: metav1.NewTime(time.Unix(0, 0)),
 	}
 	d.report(d.t.Context(), device, "")
 }

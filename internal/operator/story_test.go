@@ -142,7 +142,7 @@ func (d *daemons) current() (n int) {
 		return 0
 	}
 	for i := range list.Items {
-		if hasCondition(list.Items[i].Status.Conditions, v1alpha1.ConditionObsolete, metav1.ConditionFalse) {
+		if hasCondition(list.Items[i].Status.Conditions, v1alpha1.ConditionCurrent, metav1.ConditionTrue) {
 			n++
 		}
 	}

@@ -31,12 +31,12 @@ func (d *daemons) kubectlWait(node string, timeout time.Duration, conditions ...
 // What docs/concepts/only-what-changed.md tells people to wait for.
 const (
 	waitForLabel      = `jsonpath={.metadata.labels.nodefirmware\.io/obsolete}=true`
-	waitForNoLabel    = `condition=Obsolete=false`
-	waitForNoLabelToo = `jsonpath={.status.conditions[?(@.type=="Obsolete")].status}=False`
+	waitForNoLabel    = `condition=Current`
+	waitForNoLabelToo = `jsonpath={.status.conditions[?(@.type=="Current")].status}=True`
 )
 
 // R004-22: a person waits for the label, and for its absence, with the code of kubectl. A JSONPath of the label can wait for its
-// presence only: kubectl takes no result for "not yet". The condition Obsolete is False exactly while the label is absent.
+// presence only: kubectl takes no result for "not yet". The condition Current is True exactly while the label is absent.
 func TestAPersonWaitsForTheLabelAndForItsAbsence(t *testing.T) {
 	p := start(t, apitest.New(t), "daemon")
 	d := p.daemons()

@@ -76,7 +76,7 @@ func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Stor
 		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).Within(queues).Expecting(c.ExpectedJobDuration).SetupWithManager,
 		"protection": protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager,
 		"provenance": func(mgr manager.Manager) error {
-			return provenance.SetupWithManager(mgr, provenance.Options{QuietPeriod: c.QuietPeriod})
+			return provenance.SetupWithManager(mgr, provenance.Options{})
 		},
 		"source": sources.SetupWithManager,
 		"catalog": func(mgr manager.Manager) error {

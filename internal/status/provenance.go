@@ -11,15 +11,15 @@ import (
 )
 
 // ProvenanceConditions are the condition types of a NodeFirmware that the operator writes; the others are the daemon's.
-var ProvenanceConditions = []string{v1alpha1.ConditionObsolete}
+var ProvenanceConditions = []string{v1alpha1.ConditionCurrent}
 
-// Provenance brings the condition Obsolete of a NodeFirmware up to date: whether objects that the firmware of its devices came
-// from have changed since. Obsolete lists all of them.
+// Provenance brings the condition Current of a NodeFirmware up to date: whether every object that the firmware of its devices
+// came from is as it was. Obsolete lists those that are not.
 func Provenance(obsolete []v1alpha1.ObsoleteReference, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	if len(obsolete) == 0 {
 		return Merge(old, generation, now, ProvenanceConditions, Condition{
-			v1alpha1.ConditionObsolete, metav1.ConditionFalse, v1alpha1.ReasonReferencesCurrent,
-			"No object that the firmware of the node's devices came from has changed since.",
+			v1alpha1.ConditionCurrent, metav1.ConditionTrue, v1alpha1.ReasonUpToDate,
+			"Every object that the firmware of the node's devices came from is as it was.",
 		})
 	}
 	var named []string
@@ -30,7 +30,7 @@ func Provenance(obsolete []v1alpha1.ObsoleteReference, old []metav1.Condition, g
 		named = append(named, quantity(more, "other", "others"))
 	}
 	return Merge(old, generation, now, ProvenanceConditions, Condition{
-		v1alpha1.ConditionObsolete, metav1.ConditionTrue, v1alpha1.ReasonReferencesChanged, fmt.Sprintf(
+		v1alpha1.ConditionCurrent, metav1.ConditionFalse, v1alpha1.ReasonReferencesChanged, fmt.Sprintf(
 			"%s that the firmware of the node's devices came from changed since: %s. Nothing is flashed for that alone; where another image "+
 				"is desired now, a job follows.", quantity(len(obsolete), "object", "objects"), strings.Join(named, ", ")),
 	})
@@ -38,8 +38,11 @@ func Provenance(obsolete []v1alpha1.ObsoleteReference, old []metav1.Condition, g
 
 func reference(r v1alpha1.ObsoleteReference) string {
 	name := string(r.Kind) + " " + r.Name
-	if r.Pin != "" {
-		name = fmt.Sprintf("pin %s of %s", r.Pin, name)
+	switch r.Kind {
+	case v1alpha1.OriginPin:
+		name = fmt.Sprintf("pin %s of %s", r.Rule, name)
+	case v1alpha1.OriginTemplate:
+		name = fmt.Sprintf("rule %s of %s", r.Rule, name)
 	}
 	return fmt.Sprintf("%s (%s)", name, r.Reason)
 }

@@ -14,31 +14,31 @@ import (
 	nfstatus "github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-func TestTheConditionObsoleteNamesWhatChanged(t *testing.T) {
+func TestCurrentNamesWhatChanged(t *testing.T) {
 	daemons := []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUpToDate}}
 	old := nfstatus.Provenance(nil, daemons, 3, noon)
-	c := meta.FindStatusCondition(old, v1alpha1.ConditionObsolete)
+	c := meta.FindStatusCondition(old, v1alpha1.ConditionCurrent)
 	require.NotNil(t, c, "kubectl wait needs a condition to wait for")
-	assert.Equal(t, metav1.ConditionFalse, c.Status)
-	assert.Equal(t, v1alpha1.ReasonReferencesCurrent, c.Reason)
+	assert.Equal(t, metav1.ConditionTrue, c.Status)
+	assert.Equal(t, v1alpha1.ReasonUpToDate, c.Reason)
 	assert.Equal(t, int64(3), c.ObservedGeneration)
 	assert.NotNil(t, meta.FindStatusCondition(old, v1alpha1.ConditionReady), "the daemon's conditions stay")
 
 	list := []v1alpha1.ObsoleteReference{
-		{ObjectReference: v1alpha1.ObjectReference{Kind: v1alpha1.ReferenceTemplate, Name: "gpu"}, Reason: v1alpha1.ObsoleteUpdated},
-		{ObjectReference: v1alpha1.ObjectReference{Kind: v1alpha1.ReferencePins, Name: "n1"}, Pin: "stay", Reason: v1alpha1.ObsoleteDeleted},
+		{Kind: v1alpha1.OriginTemplate, Name: "gpu", Rule: "nic", Reason: v1alpha1.ObsoleteUpdated},
+		{Kind: v1alpha1.OriginPin, Name: "n1", Rule: "stay", Reason: v1alpha1.ObsoleteDeleted},
 	}
 	next := nfstatus.Provenance(list, old, 3, noon.Add(time.Hour))
-	c = meta.FindStatusCondition(next, v1alpha1.ConditionObsolete)
-	assert.Equal(t, metav1.ConditionTrue, c.Status)
+	c = meta.FindStatusCondition(next, v1alpha1.ConditionCurrent)
+	assert.Equal(t, metav1.ConditionFalse, c.Status)
 	assert.Equal(t, v1alpha1.ReasonReferencesChanged, c.Reason)
 	assert.Contains(t, c.Message, "2 objects that")
-	assert.Contains(t, c.Message, "FirmwareTemplate gpu (Updated), pin stay of NodeFirmware n1 (Deleted). Nothing is flashed for that alone")
+	assert.Contains(t, c.Message, "rule nic of FirmwareTemplate gpu (Updated), pin stay of NodeFirmware n1 (Deleted). Nothing is flashed for that alone")
 
 	for i := range 60 {
-		list = append(list, v1alpha1.ObsoleteReference{ObjectReference: v1alpha1.ObjectReference{Kind: v1alpha1.ReferenceSource, Name: fmt.Sprintf("s%d", i)}})
+		list = append(list, v1alpha1.ObsoleteReference{Kind: v1alpha1.OriginSource, Name: fmt.Sprintf("s%d", i)})
 	}
-	c = meta.FindStatusCondition(nfstatus.Provenance(list, next, 3, noon), v1alpha1.ConditionObsolete)
+	c = meta.FindStatusCondition(nfstatus.Provenance(list, next, 3, noon), v1alpha1.ConditionCurrent)
 	assert.Contains(t, c.Message, "62 objects that")
 	assert.Contains(t, c.Message, ", 57 others.")
 }

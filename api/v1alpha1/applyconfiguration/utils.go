@@ -122,8 +122,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NodeFirmwareStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeRequests"):
 		return &apiv1alpha1.NodeRequestsApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ObjectReference"):
-		return &apiv1alpha1.ObjectReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObservedFirmware"):
 		return &apiv1alpha1.ObservedFirmwareApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObsoleteReference"):
@@ -156,8 +154,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RolloutWindowApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SignerIdentity"):
 		return &apiv1alpha1.SignerIdentityApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("SourceOrigin"):
-		return &apiv1alpha1.SourceOriginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SourceReference"):
 		return &apiv1alpha1.SourceReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SourceVerification"):

@@ -80,13 +80,13 @@ func device(name string, version int) *v1alpha1.NodeDevice {
 }
 
 func setDesired(d *v1alpha1.NodeDevice, version int) {
-	d.Spec.Firmware = nil
+	d.Spec.Firmware, d.Spec.Origin = nil, nil
 	if version != 0 {
 		d.Spec.Firmware = &v1alpha1.DesiredFirmware{
-			Version: fmt.Sprint(version), Digest: digest(version), SourceRef: v1alpha1.SourceReference{Name: "s"},
+			Version: fmt.Sprint(version), Digest: digest(version),
 			Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
-			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
 		}
+		d.Spec.Origin = []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}, {Kind: v1alpha1.OriginSource, Name: "s"}}
 	}
 }
 
@@ -219,7 +219,7 @@ func TestAllDueUpdatesOfANodeBecomeOneJob(t *testing.T) {
 	require.Equal(t, "disk=3 nic=2", devices(j))
 	assert.Equal(t, v1alpha1.DeviceUpdate{
 		Device: node + "-nic", UniqueID: "nic", Model: v1alpha1.AnyModel, FromVersion: "1", Version: "2", Digest: digest(2), Downgrade: v1alpha1.DowngradeForbid,
-		Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+		Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}, {Kind: v1alpha1.OriginSource, Name: "s"}},
 	}, j.Spec.Updates[1])
 	assert.Empty(t, j.OwnerReferences, "a Node that is registered again does not take its jobs along")
 	assert.Equal(t, v1alpha1.JobTypeUpdate, j.Spec.Type)
@@ -537,7 +537,7 @@ func TestAnEditThatChangesNoImageKeepsThePlaceInTheQueue(t *testing.T) {
 	w.settle()
 	before := w.queued()
 	w.edit("nic", func(d *v1alpha1.NodeDevice) {
-		d.Spec.Firmware.Origin.Name = "renamed"
+		d.Spec.Origin[0].Name = "renamed"
 		d.Generation = 9 // and the daemon has not looked again yet
 	})
 	w.settle()

@@ -169,7 +169,7 @@ func updateFor(j *v1alpha1.FirmwareJob, device string) *v1alpha1.DeviceUpdate {
 func (f facts) updateTo(d *v1alpha1.NodeDevice, version string, image v1alpha1.Digest) v1alpha1.DeviceUpdate {
 	w := d.Spec.Firmware
 	u := v1alpha1.DeviceUpdate{
-		Device: d.Name, UniqueID: d.Status.UniqueID, Version: version, Digest: image, Downgrade: w.Downgrade, Origin: w.Origin,
+		Device: d.Name, UniqueID: d.Status.UniqueID, Version: version, Digest: image, Downgrade: w.Downgrade, Origin: d.Spec.Origin,
 		Model:          cmp.Or(quarantine.ModelOf(d), v1alpha1.AnyModel),
 		RollbackDigest: f.rollbackImage(d),
 	}

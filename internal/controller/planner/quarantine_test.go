@@ -379,15 +379,15 @@ func TestAPinToAnOlderVersionIsFlashedOnce(t *testing.T) {
 	require.Nil(t, w.queued(), "nothing is downgraded unless that is allowed")
 	w.edit("nic", func(d *v1alpha1.NodeDevice) {
 		d.Spec.Firmware.Downgrade = v1alpha1.DowngradeAllow
-		d.Spec.Firmware.Origin = v1alpha1.Origin{Kind: v1alpha1.OriginPin, Name: node, Rule: "mine"}
+		d.Spec.Origin[0] = v1alpha1.Origin{Kind: v1alpha1.OriginPin, Name: node, Rule: "mine"}
 	})
 	w.settle()
 	j := w.queued()
 	require.Equal(t, "nic=1", devices(j))
-	assert.Equal(t, v1alpha1.OriginPin, j.Spec.Updates[0].Origin.Kind)
+	assert.Equal(t, v1alpha1.OriginPin, j.Spec.Updates[0].Origin[0].Kind)
 	w.edit("nic", func(d *v1alpha1.NodeDevice) {
 		d.Status.Firmware.Running, d.Status.Firmware.Stored = "1", "1"
-		d.Status.LastApplied = &v1alpha1.AppliedFirmware{Version: "1", Digest: digest(1)}
+		d.Status.Applied = &v1alpha1.AppliedFirmware{Digest: digest(1)}
 	})
 	w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
 	w.restart()
@@ -416,7 +416,7 @@ func TestAnUpdateNamesAnImageOfWhatRuns(t *testing.T) {
 		"of two the one that was flashed": {func(w *world) {
 			w.source("a", image(1, 1), image(1, 7))
 			w.edit("nic", func(d *v1alpha1.NodeDevice) {
-				d.Status.LastApplied = &v1alpha1.AppliedFirmware{Version: "1", Digest: digest(7)}
+				d.Status.Applied = &v1alpha1.AppliedFirmware{Digest: digest(7)}
 			})
 		}, digest(7)},
 		"quarantined": {func(w *world) { w.source("a", image(1, 1)); w.elsewhere(1) }, ""},

@@ -19,7 +19,7 @@ func (f facts) rollbackImage(d *v1alpha1.NodeDevice) v1alpha1.Digest {
 	}
 	running := inventory.NormalizeVersion(d.Status.Firmware.Running)
 	images := f.imagesOf(d, running)
-	if last := d.Status.LastApplied; last != nil && inventory.NormalizeVersion(last.Version) == running {
+	if last := d.Status.Applied; last != nil && last.Digest != "" {
 		flashed := func(i match.Image) bool { return i.Digest == last.Digest && i.For(match.DeviceOf(d), running) }
 		if slices.ContainsFunc(images, flashed) {
 			return last.Digest
@@ -38,7 +38,7 @@ func (f facts) imagesOf(d *v1alpha1.NodeDevice, version inventory.Version) []mat
 		if !isReady(src) {
 			continue
 		}
-		own := d.Spec.Firmware != nil && d.Spec.Firmware.SourceRef.Name == src.Name
+		own := d.Spec.SourceName() == src.Name
 		for _, image := range src.Status.Images {
 			fits := image.Class == d.Status.Class && inventory.NormalizeVersion(image.Version) == version
 			isSpecific := len(image.Models) > 0 || len(image.BoardIDs) > 0

@@ -68,7 +68,7 @@ func (c *cluster) job(name string, kinds ...string) *v1alpha1.FirmwareJob {
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
 		NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
 			Device: "n1-nic", UniqueID: "nic", Version: "2", Digest: digest, Downgrade: v1alpha1.DowngradeForbid,
-			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+			Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
 		}},
 	}}
 	require.NoError(c, c.Client.Create(c.Context(), j))

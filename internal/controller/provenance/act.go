@@ -13,14 +13,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// act writes what differs. Who sees the label finds the list, and who sees that the condition is False finds no label.
-func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
+// act writes what differs. Who sees the label finds the list, and who sees that the condition is True finds no label.
+func (r *Reconciler) act(ctx context.Context, f facts, obsolete []v1alpha1.ObsoleteReference) error {
 	n := f.firmware
 	next := v1alpha1.NodeFirmwareStatus{
-		Obsolete: d.obsolete[:min(len(d.obsolete), maxListed)], Confirmed: d.confirmed,
-		Conditions: status.Provenance(d.obsolete, n.Status.Conditions, n.Generation, f.now),
+		Obsolete:   obsolete[:min(len(obsolete), maxListed)],
+		Conditions: status.Provenance(obsolete, n.Status.Conditions, n.Generation, f.now),
 	}
-	if len(d.obsolete) == 0 && isLabelled(n) {
+	if len(obsolete) == 0 && isLabelled(n) {
 		if err := fieldset.RemoveObsoleteLabel(ctx, r.client, n.Name); err != nil {
 			return client.IgnoreNotFound(err)
 		}
@@ -30,7 +30,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 			return client.IgnoreNotFound(err)
 		}
 	}
-	if len(d.obsolete) > 0 && !isLabelled(n) {
+	if len(obsolete) > 0 && !isLabelled(n) {
 		return client.IgnoreNotFound(fieldset.SetObsoleteLabel(ctx, r.client, n.Name))
 	}
 	return nil
@@ -38,13 +38,12 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 
 // says reports whether a status says the same about obsolete references, at the same generation: kubectl waits for that.
 func says(s *v1alpha1.NodeFirmwareStatus, next v1alpha1.NodeFirmwareStatus) bool {
-	return slices.Equal(s.Obsolete, next.Obsolete) && slices.Equal(s.Confirmed, next.Confirmed) &&
-		conditionOf(s.Conditions) == conditionOf(next.Conditions)
+	return slices.Equal(s.Obsolete, next.Obsolete) && conditionOf(s.Conditions) == conditionOf(next.Conditions)
 }
 
-// conditionOf is the condition Obsolete without its time; zero when there is none.
+// conditionOf is the condition Current without its time; zero when there is none.
 func conditionOf(conditions []metav1.Condition) metav1.Condition {
-	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionObsolete)
+	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionCurrent)
 	if c == nil {
 		return metav1.Condition{}
 	}

@@ -18,15 +18,12 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/seen"
 )
 
 // Options of the controller.
 type Options struct {
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// QuietPeriod is how long what changed must rest before it is confirmed to have had no effect.
-	QuietPeriod time.Duration
 	// Collect is how long after an event the node is looked at, so that the reports of its devices, and the edits of a person
 	// who saves twice, are one write; 0 is one second.
 	Collect time.Duration
@@ -38,18 +35,14 @@ type Options struct {
 // Reconciler is keyed by the name of a node. Nothing is polled: a node is looked at when its devices, its NodeFirmware, or a
 // template or source that its devices refer to have changed.
 type Reconciler struct {
-	client      client.Client
-	now         func() time.Time
-	quietPeriod time.Duration
-	users       *users
-	pending     seen.Seen[string] // by the fingerprint of the change
+	client client.Client
+	now    func() time.Time
+	users  *users
 }
 
 // New returns a reconciler. The client's cache needs the indexes of package index.
-func New(c client.Client, now func() time.Time, quietPeriod time.Duration) *Reconciler {
-	return &Reconciler{
-		client: c, now: now, quietPeriod: quietPeriod, users: newUsers(),
-	}
+func New(c client.Client, now func() time.Time) *Reconciler {
+	return &Reconciler{client: c, now: now, users: newUsers()}
 }
 
 // SetupWithManager adds the controller to the manager.
@@ -63,12 +56,12 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	if o.Concurrency == 0 {
 		o.Concurrency = 4
 	}
-	r := New(mgr.GetClient(), o.Now, o.QuietPeriod)
+	r := New(mgr.GetClient(), o.Now)
 	err := ctrl.NewControllerManagedBy(mgr).Named("provenance").
 		Watches(&v1alpha1.NodeFirmware{}, delayed(o.Collect, toItself), builder.WithPredicates(firmwareChanged)).
 		Watches(&v1alpha1.NodeDevice{}, delayed(o.Collect, index.ByNode), builder.WithPredicates(deviceChanged)).
-		Watches(&v1alpha1.FirmwareTemplate{}, delayed(o.Collect, r.toUsers(v1alpha1.ReferenceTemplate)), builder.WithPredicates(templateChanged)).
-		Watches(&v1alpha1.FirmwareSource{}, delayed(o.Collect, r.toUsers(v1alpha1.ReferenceSource)), builder.WithPredicates(sourceChanged)).
+		Watches(&v1alpha1.FirmwareTemplate{}, delayed(o.Collect, r.toUsers(v1alpha1.OriginTemplate)), builder.WithPredicates(templateChanged)).
+		Watches(&v1alpha1.FirmwareSource{}, delayed(o.Collect, r.toUsers(v1alpha1.OriginSource)), builder.WithPredicates(sourceChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: o.Concurrency}).
 		Complete(r)
 	if err != nil {
@@ -79,7 +72,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 
 func toItself(o client.Object) []string { return []string{o.GetName()} }
 
-func (r *Reconciler) toUsers(kind v1alpha1.ReferenceKind) func(client.Object) []string {
+func (r *Reconciler) toUsers(kind v1alpha1.OriginKind) func(client.Object) []string {
 	return func(o client.Object) []string { return r.users.of(id{kind, o.GetName()}) }
 }
 
@@ -105,13 +98,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	d := decide(f)
-	r.pending.Note(req.Name, d.pending, f.now)
 	if f.firmware == nil {
 		return reconcile.Result{}, nil
 	}
-	if err := r.act(ctx, f, d); err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: d.next}, nil
+	return reconcile.Result{}, r.act(ctx, f, decide(f))
 }

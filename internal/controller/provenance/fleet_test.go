@@ -34,8 +34,8 @@ type fleet struct {
 	template *v1alpha1.FirmwareTemplate
 	source   *v1alpha1.FirmwareSource
 
-	// due are the nodes with an event, and later those that asked for another pass after some time.
-	due, later     map[string]bool
+	// due are the nodes with an event.
+	due            map[string]bool
 	passes, writes int
 }
 
@@ -44,13 +44,12 @@ func newFleet(t testing.TB, nodes int) *fleet {
 	f := &fleet{
 		clock:    time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
 		firmware: map[string]*v1alpha1.NodeFirmware{}, devices: map[string][]v1alpha1.NodeDevice{},
-		due: map[string]bool{}, later: map[string]bool{},
+		due:      map[string]bool{},
 		template: &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t", UID: "uid-of-t", Generation: 1}},
 		source:   &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "uid-of-s", Generation: 1}},
 	}
-	f.template.Status.ObservedGeneration, f.source.Status.ObservedGeneration = 1, 1
-	f.source.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
-	f.r = New(f, func() time.Time { return f.clock }, quiet)
+	f.template.Spec.Rules = []v1alpha1.FirmwareRule{{Name: "r", Version: "2", SourceRef: v1alpha1.SourceReference{Name: "s"}}}
+	f.r = New(f, func() time.Time { return f.clock })
 	for i := range nodes {
 		name := fmt.Sprintf("n%d", i)
 		f.firmware[name] = &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}}
@@ -60,27 +59,22 @@ func newFleet(t testing.TB, nodes int) *fleet {
 		f.due[name] = true
 	}
 	f.drain(t)
-	require.Empty(t, f.later)
 	f.passes, f.writes = 0, 0
 	return f
 }
 
 func (f *fleet) device(node string, number int) v1alpha1.NodeDevice {
-	origin := v1alpha1.Origin{
-		Kind: v1alpha1.OriginTemplate, Name: f.template.Name, UID: string(f.template.UID), Rule: "r",
-		Source: &v1alpha1.SourceOrigin{Name: f.source.Name, UID: string(f.source.UID), Generation: f.source.Generation},
+	origin := []v1alpha1.Origin{
+		{Kind: v1alpha1.OriginTemplate, Name: f.template.Name, UID: string(f.template.UID), Generation: 1, Rule: "r", Hash: v1alpha1.ContentHash("2", "s")},
+		{Kind: v1alpha1.OriginSource, Name: f.source.Name, UID: string(f.source.UID), Generation: 1, Hash: v1alpha1.ImageHash(image("2"))},
 	}
-	generation := f.template.Generation
-	origin.Generation = &generation
 	return v1alpha1.NodeDevice{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", node, number), Generation: 1},
-		Spec: v1alpha1.NodeDeviceSpec{NodeName: node, Firmware: &v1alpha1.DesiredFirmware{
-			Version: "2", Digest: image("2"), Origin: origin, SourceRef: v1alpha1.SourceReference{Name: f.source.Name},
-		}},
+		Spec:       v1alpha1.NodeDeviceSpec{NodeName: node, Origin: origin, Firmware: &v1alpha1.DesiredFirmware{Version: "2", Digest: image("2")}},
 		Status: v1alpha1.NodeDeviceStatus{
-			Firmware:    &v1alpha1.ObservedFirmware{Running: "2", Stored: "2"},
-			LastApplied: &v1alpha1.AppliedFirmware{Version: "2", Digest: image("2"), Origin: origin},
-			Conditions:  []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
+			Firmware:   &v1alpha1.ObservedFirmware{Running: "2", Stored: "2"},
+			Applied:    &v1alpha1.AppliedFirmware{Digest: image("2"), Origin: origin},
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
 		},
 	}
 }
@@ -91,29 +85,19 @@ func (f *fleet) drain(t testing.TB) {
 		for name := range f.due {
 			delete(f.due, name)
 			f.passes++
-			result, err := f.r.Reconcile(context.Background(), request(name))
+			_, err := f.r.Reconcile(context.Background(), request(name))
 			require.NoError(t, err)
-			if result.RequeueAfter > 0 {
-				f.later[name] = true
-			}
 		}
 	}
 }
 
-// rest lets the quiet period pass.
-func (f *fleet) rest(t testing.TB) {
-	f.clock = f.clock.Add(quiet)
-	f.due, f.later = f.later, map[string]bool{}
+// edit gives the rule of the template another version, or the same.
+func (f *fleet) edit(t testing.TB, version string) {
+	f.changeTemplate(func(o *v1alpha1.FirmwareTemplate) {
+		o.Generation++
+		o.Spec.Rules[0].Version = version
+	})
 	f.drain(t)
-}
-
-// editWithoutEffect is an edit of the template that changes the image of no device, from the edit to its confirmation.
-func (f *fleet) editWithoutEffect(t testing.TB) {
-	f.changeTemplate(func(o *v1alpha1.FirmwareTemplate) { o.Generation++ })
-	f.drain(t)
-	f.changeTemplate(func(o *v1alpha1.FirmwareTemplate) { o.Status.ObservedGeneration = o.Generation })
-	f.drain(t)
-	f.rest(t)
 }
 
 func (f *fleet) changeTemplate(change func(*v1alpha1.FirmwareTemplate)) {
@@ -121,7 +105,7 @@ func (f *fleet) changeTemplate(change func(*v1alpha1.FirmwareTemplate)) {
 	f.template = old.DeepCopy()
 	change(f.template)
 	if templateChanged.Update(event.UpdateEvent{ObjectOld: old, ObjectNew: f.template}) {
-		for _, node := range f.r.toUsers(v1alpha1.ReferenceTemplate)(f.template) {
+		for _, node := range f.r.toUsers(v1alpha1.OriginTemplate)(f.template) {
 			f.due[node] = true
 		}
 	}
@@ -224,7 +208,7 @@ func (s statusOf) Apply(_ context.Context, o runtime.ApplyConfiguration, _ ...cl
 		return err
 	}
 	s.f.write(*body.Name, func(n *v1alpha1.NodeFirmware) {
-		n.Status.Obsolete, n.Status.Confirmed = next.Obsolete, next.Confirmed
+		n.Status.Obsolete = next.Obsolete
 		for _, c := range next.Conditions {
 			meta.SetStatusCondition(&n.Status.Conditions, c)
 		}

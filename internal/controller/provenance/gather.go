@@ -12,7 +12,7 @@ import (
 )
 
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
-	f := facts{objects: map[id]object{}, now: r.now(), quietPeriod: r.quietPeriod, seen: r.pending.Since(name)}
+	f := facts{objects: map[id]object{}, now: r.now()}
 	var devices v1alpha1.NodeDeviceList
 	if err := r.client.List(ctx, &devices, client.MatchingFields{index.NodeName: name}, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list node devices of %s: %w", name, err)
@@ -20,9 +20,11 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	f.devices = devices.Items
 	ids := map[id]struct{}{}
 	for i := range f.devices {
-		for _, r := range append(recorded(&f.devices[i]), assigned(&f.devices[i])...) {
-			if r.Kind != v1alpha1.ReferencePins {
-				ids[idOf(r.ObjectReference)] = struct{}{}
+		if applied := f.devices[i].Status.Applied; applied != nil {
+			for _, o := range applied.Origin {
+				if o.Kind != v1alpha1.OriginPin {
+					ids[id{o.Kind, o.Name}] = struct{}{}
+				}
 			}
 		}
 	}
@@ -41,7 +43,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	}
 	if firmware.DeletionTimestamp == nil {
 		f.firmware = firmware
-		f.objects[id{v1alpha1.ReferencePins, name}] = pinsObject(firmware)
+		f.objects[id{v1alpha1.OriginPin, name}] = pinsObject(firmware)
 	}
 	return f, nil
 }
@@ -49,7 +51,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 // read adds a template or a source to the objects if there is one. One that is being deleted counts as deleted.
 func (r *Reconciler) read(ctx context.Context, i id, into map[id]object) error {
 	var o client.Object = &v1alpha1.FirmwareTemplate{}
-	if i.kind == v1alpha1.ReferenceSource {
+	if i.kind == v1alpha1.OriginSource {
 		o = &v1alpha1.FirmwareSource{}
 	}
 	err := r.client.Get(ctx, client.ObjectKey{Name: i.name}, o, client.UnsafeDisableDeepCopy)

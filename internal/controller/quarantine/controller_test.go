@@ -110,7 +110,7 @@ func (w *ward) fail(name string, n int, model string) {
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
 		NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
 			Device: nic, UniqueID: "nic", Version: fmt.Sprint(n), Digest: digest(n), Downgrade: v1alpha1.DowngradeForbid,
-			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+			Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
 		}},
 	}}
 	require.NoError(w, w.Create(w.Context(), j))

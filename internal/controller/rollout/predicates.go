@@ -54,10 +54,7 @@ func running(d *v1alpha1.NodeDevice) string {
 
 // sourceOf is the source that is assigned to the device; empty for none.
 func sourceOf(d *v1alpha1.NodeDevice) string {
-	if d.Spec.Firmware == nil {
-		return ""
-	}
-	return d.Spec.Firmware.SourceRef.Name
+	return d.Spec.SourceName()
 }
 
 // firmwareChanged passes what may let such a job be admitted: the first scan, and a request to retry. It also passes whether

@@ -13,7 +13,7 @@ import (
 func TestADeviceThatARollbackImageMayBeForStartsAPass(t *testing.T) {
 	device := func(change func(*v1alpha1.NodeDevice)) *v1alpha1.NodeDevice {
 		d := &v1alpha1.NodeDevice{
-			Spec:   v1alpha1.NodeDeviceSpec{NodeName: "n", Firmware: &v1alpha1.DesiredFirmware{SourceRef: v1alpha1.SourceReference{Name: "s"}}},
+			Spec:   v1alpha1.NodeDeviceSpec{NodeName: "n", Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginSource, Name: "s"}}},
 			Status: v1alpha1.NodeDeviceStatus{Firmware: &v1alpha1.ObservedFirmware{Running: "1"}},
 		}
 		change(d)
@@ -28,8 +28,8 @@ func TestADeviceThatARollbackImageMayBeForStartsAPass(t *testing.T) {
 		"the board":      {func(d *v1alpha1.NodeDevice) { d.Status.BoardID = "MT_1" }, true},
 		"what it runs":   {func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running = "2" }, true},
 		"first read":     {func(d *v1alpha1.NodeDevice) { d.Status.Firmware = nil }, true},
-		"its source":     {func(d *v1alpha1.NodeDevice) { d.Spec.Firmware.SourceRef.Name = "other" }, true},
-		"no source":      {func(d *v1alpha1.NodeDevice) { d.Spec.Firmware = nil }, true},
+		"its source":     {func(d *v1alpha1.NodeDevice) { d.Spec.Origin[0].Name = "other" }, true},
+		"no source":      {func(d *v1alpha1.NodeDevice) { d.Spec.Origin = nil }, true},
 	} {
 		e := event.UpdateEvent{ObjectOld: device(func(*v1alpha1.NodeDevice) {}), ObjectNew: device(c.change)}
 		assert.Equal(t, c.passes, deviceChanged.Update(e), name)

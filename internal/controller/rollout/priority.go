@@ -37,7 +37,7 @@ func (p priorities) of(j *v1alpha1.FirmwareJob) int {
 	highest := -1000
 	for i := range j.Spec.Updates {
 		of := 0
-		if o := &j.Spec.Updates[i].Origin; o.Kind == v1alpha1.OriginTemplate {
+		if o := v1alpha1.AssignedBy(j.Spec.Updates[i].Origin); o != nil && o.Kind == v1alpha1.OriginTemplate {
 			of = p[o.Name]
 		}
 		highest = max(highest, of)

@@ -51,7 +51,7 @@ func (w *world) flash(name, node string, n int) {
 	w.create(&v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
 		NodeName: node, Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
 			Device: node + "-nic", UniqueID: "nic", Version: fmt.Sprint(n), Digest: digest(n), Downgrade: v1alpha1.DowngradeForbid,
-			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+			Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
 		}},
 	}})
 }

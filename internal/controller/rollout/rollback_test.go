@@ -47,7 +47,7 @@ func TestAJobOfAPersonWithARollbackImageThatNoSourceListsWaits(t *testing.T) {
 		j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "job-" + name}, Spec: v1alpha1.FirmwareJobSpec{
 			NodeName: name, Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
 				Device: name + "-nic", UniqueID: "nic", FromVersion: "1", Version: "2", Digest: digest(2), Downgrade: v1alpha1.DowngradeForbid,
-				Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}, RollbackDigest: digest(c.rollback),
+				Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}}, RollbackDigest: digest(c.rollback),
 			}},
 		}}
 		if c.planned {

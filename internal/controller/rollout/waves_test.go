@@ -253,7 +253,7 @@ func TestWavesThatCannotBeFollowedStopTheirPoolOnly(t *testing.T) {
 func priorityTemplate(priority int32) *v1alpha1.FirmwareTemplate {
 	return &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: v1alpha1.FirmwareTemplateSpec{
 		Priority: priority, Rules: []v1alpha1.FirmwareRule{{
-			Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Vendor: "*"}, Version: "2", SourceRef: v1alpha1.SourceReference{Name: "s"},
+			Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Vendor: "any"}, Version: "2", SourceRef: v1alpha1.SourceReference{Name: "s"},
 		}},
 	}}
 }

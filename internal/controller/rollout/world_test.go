@@ -213,7 +213,7 @@ func (w *world) queue(name, node string) *v1alpha1.FirmwareJob {
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
 		NodeName: node, Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
 			Device: node + "-bios", UniqueID: "bios", Version: "2", Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", 2)), Downgrade: v1alpha1.DowngradeForbid,
-			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+			Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
 		}},
 	}}
 	w.create(j)

@@ -504,10 +504,10 @@ func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
 		require.NoError(t, b.client.Create(t.Context(), j))
 		return j
 	}
-	flashes := job("flashes", v1alpha1.DeviceUpdate{Origin: v1alpha1.Origin{Source: &v1alpha1.SourceOrigin{Name: "src"}}})
-	rollsBack := job("rolls-back", v1alpha1.DeviceUpdate{RollbackDigest: image.Digest, Origin: v1alpha1.Origin{Source: &v1alpha1.SourceOrigin{Name: "other"}}})
+	flashes := job("flashes", v1alpha1.DeviceUpdate{Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginSource, Name: "src"}}})
+	rollsBack := job("rolls-back", v1alpha1.DeviceUpdate{RollbackDigest: image.Digest, Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginSource, Name: "other"}}})
 	byHand := job("by-hand", v1alpha1.DeviceUpdate{Digest: image.Digest})
-	elsewhere := job("of-another-source", v1alpha1.DeviceUpdate{Digest: image.Digest, Origin: v1alpha1.Origin{Source: &v1alpha1.SourceOrigin{Name: "other"}}})
+	elsewhere := job("of-another-source", v1alpha1.DeviceUpdate{Digest: image.Digest, Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginSource, Name: "other"}}})
 	ended := job("ended", v1alpha1.DeviceUpdate{Digest: image.Digest})
 	ended.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue}}
 	require.NoError(t, b.client.Status().Update(t.Context(), ended))

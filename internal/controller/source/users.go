@@ -63,11 +63,12 @@ func (r *Reconciler) users(ctx context.Context, source *v1alpha1.FirmwareSource)
 // flashes, and what the source lists for the other one.
 func needs(j *v1alpha1.FirmwareJob, source *v1alpha1.FirmwareSource) bool {
 	return slices.ContainsFunc(j.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool {
-		if u.Origin.Source != nil && u.Origin.Source.Name == source.Name {
+		from := v1alpha1.ImageFrom(u.Origin)
+		if from != nil && from.Name == source.Name {
 			return true
 		}
 		return slices.ContainsFunc(source.Status.Images, func(i v1alpha1.StoredImage) bool {
-			return i.Digest == u.RollbackDigest || u.Origin.Source == nil && i.Digest == u.Digest
+			return i.Digest == u.RollbackDigest || from == nil && i.Digest == u.Digest
 		})
 	})
 }

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"testing"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -35,13 +36,12 @@ func TestMatchAssignsOnceAndTheTemplateTellsTheTruth(t *testing.T) {
 
 	d := f.awaitVersion(a, v1, "t")
 	assert.Equal(t, &v1alpha1.DesiredFirmware{
-		Version: v1, Digest: digest(1), SourceRef: v1alpha1.SourceReference{Name: "s"},
-		Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
-		Origin: v1alpha1.Origin{
-			Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(tpl.UID), Generation: &tpl.Generation, Rule: "cx6dx",
-			Source: &v1alpha1.SourceOrigin{Name: "s", UID: string(from.UID), Generation: from.Generation},
-		},
+		Version: v1, Digest: digest(1), Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
 	}, d.Spec.Firmware)
+	assert.Equal(t, []v1alpha1.Origin{
+		{Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(tpl.UID), Generation: tpl.Generation, Rule: "cx6dx", Hash: v1alpha1.ContentHash(v1, "s")},
+		{Kind: v1alpha1.OriginSource, Name: "s", UID: string(from.UID), Generation: from.Generation, Hash: v1alpha1.ImageHash(digest(1))},
+	}, d.Spec.Origin)
 	assert.Equal(t, "a", d.Spec.NodeName)
 	got := f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
 	assert.Equal(t, []string{a}, got.Status.Devices)
@@ -146,8 +146,8 @@ func TestPinBeatsTemplate(t *testing.T) {
 		}}
 	})
 	d := f.awaitVersion(a, running, "a")
-	assert.Equal(t, v1alpha1.OriginPin, d.Spec.Firmware.Origin.Kind)
-	assert.Equal(t, "keep", d.Spec.Firmware.Origin.Rule)
+	assert.Equal(t, v1alpha1.OriginPin, d.Spec.Origin[0].Kind)
+	assert.Equal(t, "keep", d.Spec.Origin[0].Rule)
 	assert.Equal(t, digest(3), d.Spec.Firmware.Digest)
 
 	f.edit(tpl, func() { tpl.Spec.Rules[0].Version = v2 })
@@ -327,7 +327,7 @@ func TestRecreatedTemplateBecomesTheOrigin(t *testing.T) {
 	f.startOperator()
 	d := f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) {
 		require.NotNil(c, d.Spec.Firmware)
-		assert.Equal(c, string(anew.UID), d.Spec.Firmware.Origin.UID)
+		assert.Equal(c, string(anew.UID), d.Spec.Origin[0].UID)
 	})
 	assert.Equal(t, digest(1), d.Spec.Firmware.Digest)
 	f.awaitReady("t", v1alpha1.ReasonSucceeded, status.CurrentStatus)
@@ -467,13 +467,13 @@ func TestNeverResurrectsADevice(t *testing.T) {
 	f.node("a", nil)
 	old := f.device(f.discover("a", board, running))
 	w := &Applier{Client: f.Client}
-	firmware := &v1alpha1.DesiredFirmware{
-		Version: v1, SourceRef: v1alpha1.SourceReference{Name: "s"}, Policy: v1alpha1.PolicyApply,
-		Downgrade: v1alpha1.DowngradeForbid, Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+	firmware := &match.Assigned{
+		DesiredFirmware: v1alpha1.DesiredFirmware{Version: v1, Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid},
+		Origin:          []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
 	}
 	conditions := []metav1.Condition{{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: "X", LastTransitionTime: metav1.Now()}}
 	refused := func(when string) {
-		for _, f := range []*v1alpha1.DesiredFirmware{firmware, nil} {
+		for _, f := range []*match.Assigned{firmware, nil} {
 			_, err := w.ApplyFirmware(t.Context(), old, f)
 			assert.True(t, apierrors.IsConflict(err) || apierrors.IsNotFound(err), "%s: %v", when, err)
 		}

@@ -83,7 +83,7 @@ func (r *Reconciler) act(ctx context.Context, k key, a *assignment) error {
 		}
 		r.wrote(k, version)
 	}
-	if !a.decision.Done(a.object.Spec.Firmware) {
+	if !a.decision.Done(a.object) {
 		if version, err = r.writer.ApplyFirmware(ctx, a.object, a.decision.Firmware); err != nil {
 			return err
 		}

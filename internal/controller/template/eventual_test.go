@@ -334,7 +334,7 @@ func (w *world) unmade() (out []string) {
 		d := o.(*v1alpha1.NodeDevice)
 		decision, known := fresh.Decision(name)
 		want := status.Assignment(decision, d.Status.Conditions, d.Generation, w.clock)
-		if known && (!decision.Done(d.Spec.Firmware) || !sameConditions(d.Status.Conditions, want, status.AssignmentConditions)) {
+		if known && (!decision.Done(d) || !sameConditions(d.Status.Conditions, want, status.AssignmentConditions)) {
 			out = append(out, fmt.Sprintf("%s: %+v, has %+v %+v", name, decision, d.Spec.Firmware, d.Status.Conditions))
 		}
 	}
@@ -400,10 +400,14 @@ func (w *world) write(o client.Object, expected func(now client.Object) bool, f 
 	return next.GetResourceVersion(), nil
 }
 
-func (w *world) ApplyFirmware(_ context.Context, d *v1alpha1.NodeDevice, f *v1alpha1.DesiredFirmware) (string, error) {
+func (w *world) ApplyFirmware(_ context.Context, d *v1alpha1.NodeDevice, next *match.Assigned) (string, error) {
 	return w.write(d, func(now client.Object) bool { return now.GetUID() == d.UID }, func(now client.Object) {
-		if o := now.(*v1alpha1.NodeDevice); !equality.Semantic.DeepEqual(o.Spec.Firmware, f) {
-			o.Spec.Firmware, o.Generation = f.DeepCopy(), o.Generation+1
+		var origin []v1alpha1.Origin
+		if next != nil {
+			origin = next.Origin
+		}
+		if o := now.(*v1alpha1.NodeDevice); !equality.Semantic.DeepEqual(o.Spec.Firmware, next.Desired()) || !slices.Equal(o.Spec.Origin, origin) {
+			o.Spec.Firmware, o.Spec.Origin, o.Generation = next.Desired().DeepCopy(), slices.Clone(origin), o.Generation+1
 		}
 	})
 }

@@ -222,7 +222,7 @@ func (f *fleet) awaitVersion(name, version, origin string) *v1alpha1.NodeDevice 
 	return f.awaitDevice(name, func(c *assert.CollectT, d *v1alpha1.NodeDevice) {
 		require.NotNil(c, d.Spec.Firmware)
 		assert.Equal(c, version, d.Spec.Firmware.Version)
-		assert.Equal(c, origin, d.Spec.Firmware.Origin.Name)
+		assert.Equal(c, origin, d.Spec.Origin[0].Name)
 	})
 }
 

@@ -86,9 +86,13 @@ func (s *store) List(context.Context, client.ObjectList, ...client.ListOption) e
 	return fmt.Errorf("list: the controller lists nothing")
 }
 
-func (s *store) ApplyFirmware(_ context.Context, d *v1alpha1.NodeDevice, f *v1alpha1.DesiredFirmware) (string, error) {
+func (s *store) ApplyFirmware(_ context.Context, d *v1alpha1.NodeDevice, next *match.Assigned) (string, error) {
 	s.firmwareWrites[d.Name]++
-	return s.putDevice(d.Name, func(o *v1alpha1.NodeDevice) { o.Spec.Firmware = f.DeepCopy() }), nil
+	return s.putDevice(d.Name, func(o *v1alpha1.NodeDevice) {
+		if o.Spec.Firmware, o.Spec.Origin = next.Desired().DeepCopy(), nil; next != nil {
+			o.Spec.Origin = next.Origin
+		}
+	}), nil
 }
 
 func (s *store) ApplyConditions(_ context.Context, d *v1alpha1.NodeDevice, _ string, all []metav1.Condition) (string, error) {

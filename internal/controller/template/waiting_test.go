@@ -22,7 +22,7 @@ func TestATemplateSaysWhichJobWaitsLongestAndWhy(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "job-a"},
 		Spec: v1alpha1.FirmwareJobSpec{Type: v1alpha1.JobTypeUpdate, NodeName: "a", Updates: []v1alpha1.DeviceUpdate{{
 			Device: a, UniqueID: "u", Version: v1, Digest: digest(1), Downgrade: v1alpha1.DowngradeForbid,
-			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(tpl.UID), Generation: &tpl.Generation, Rule: "cx6dx"},
+			Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(tpl.UID), Generation: tpl.Generation, Rule: "cx6dx"}},
 		}}},
 	}
 	f.create(j)

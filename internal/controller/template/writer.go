@@ -8,15 +8,16 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 )
 
 // Writer writes what was decided. Each method changes only what the operator owns, never creates an object, and returns
 // the new resource version. The error is a conflict or not-found of the API when the object is not the one that the
 // decision is about.
 type Writer interface {
-	// ApplyFirmware sets spec.firmware of a device, or removes it when the firmware is nil. It refuses a device with
+	// ApplyFirmware sets spec.origin and spec.firmware of a device, or removes them when nothing is assigned. It refuses a device with
 	// another uid.
-	ApplyFirmware(ctx context.Context, d *v1alpha1.NodeDevice, f *v1alpha1.DesiredFirmware) (version string, err error)
+	ApplyFirmware(ctx context.Context, d *v1alpha1.NodeDevice, next *match.Assigned) (version string, err error)
 	// ApplyConditions sets the operator's conditions of a device to those of the given list. It refuses a device in
 	// another version than that given.
 	ApplyConditions(ctx context.Context, d *v1alpha1.NodeDevice, version string, all []metav1.Condition) (next string, err error)
@@ -28,8 +29,11 @@ type Writer interface {
 type Applier struct{ Client client.Client }
 
 // ApplyFirmware is the Writer's.
-func (a *Applier) ApplyFirmware(ctx context.Context, d *v1alpha1.NodeDevice, f *v1alpha1.DesiredFirmware) (string, error) {
-	return fieldset.ApplyDesired(ctx, a.Client, d, f)
+func (a *Applier) ApplyFirmware(ctx context.Context, d *v1alpha1.NodeDevice, next *match.Assigned) (string, error) {
+	if next == nil {
+		return fieldset.ApplyDesired(ctx, a.Client, d, nil, nil)
+	}
+	return fieldset.ApplyDesired(ctx, a.Client, d, next.Origin, &next.DesiredFirmware)
 }
 
 // ApplyConditions is the Writer's.

@@ -61,13 +61,13 @@ func device(o *v1alpha1.NodeDevice) {
 	}
 	if f := o.Spec.Firmware; f != nil {
 		f.Digest = v1alpha1.Digest(shared(string(f.Digest)))
-		share(&f.Version, &f.SourceRef.Name)
-		origin(&f.Origin)
+		share(&f.Version)
 	}
-	if l := s.LastApplied; l != nil {
-		l.Digest = v1alpha1.Digest(shared(string(l.Digest)))
-		share(&l.Version)
-		origin(&l.Origin)
+	origins(o.Spec.Origin)
+	if a := s.Applied; a != nil {
+		a.Digest = v1alpha1.Digest(shared(string(a.Digest)))
+		share(&a.BootID)
+		origins(a.Origin)
 	}
 }
 
@@ -93,11 +93,16 @@ func job(o *v1alpha1.FirmwareJob) {
 		u := &o.Spec.Updates[i]
 		u.Digest, u.RollbackDigest = v1alpha1.Digest(shared(string(u.Digest))), v1alpha1.Digest(shared(string(u.RollbackDigest)))
 		share(&u.Device, &u.Model, &u.FromVersion, &u.Version)
-		origin(&u.Origin)
+		origins(u.Origin)
 	}
 }
 
-func origin(o *v1alpha1.Origin) { share(&o.Name, &o.UID, &o.Rule) }
+func origins(all []v1alpha1.Origin) {
+	for i := range all {
+		o := &all[i]
+		share((*string)(&o.Kind), &o.Name, &o.UID, &o.Rule, &o.Hash)
+	}
+}
 
 func conditions(all []metav1.Condition) {
 	for i := range all {

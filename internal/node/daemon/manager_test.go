@@ -194,9 +194,8 @@ func TestOperatorAndDaemonShareADevice(t *testing.T) { // R001-3, R001-11
 
 	operator := []client.SubResourceApplyOption{client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership}
 	spec := apply.NodeDevice("n1-nic-aa").WithSpec(apply.NodeDeviceSpec().WithFirmware(apply.DesiredFirmware().
-		WithVersion("22.41.1000").WithSourceRef(apply.SourceReference().WithName("s")).
-		WithPolicy(v1alpha1.PolicyApply).WithDowngrade(v1alpha1.DowngradeForbid).
-		WithOrigin(apply.Origin().WithKind(v1alpha1.OriginTemplate).WithName("t").WithRule("r"))))
+		WithVersion("22.41.1000").WithPolicy(v1alpha1.PolicyApply).WithDowngrade(v1alpha1.DowngradeForbid)).
+		WithOrigin(apply.Origin().WithKind(v1alpha1.OriginTemplate).WithName("t").WithRule("r")))
 	require.NoError(t, env.Client.Apply(t.Context(), spec, client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership))
 	blocked := apply.NodeDevice("n1-nic-aa").WithStatus(apply.NodeDeviceStatus().WithConditions(metav1ac.Condition().
 		WithType(v1alpha1.ConditionBlocked).WithStatus(metav1.ConditionTrue).WithReason(v1alpha1.ReasonSourceNotFound).

@@ -22,7 +22,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 		out = *obj.Status.DeepCopy()
 	}
 	out.ObservedGeneration = obj.Generation
-	out.LastApplied, out.LastFailure = provenance(f.records, obj.Status, out.UniqueID)
+	out.Applied, out.LastFailure = provenance(f.records, obj.Status, out.UniqueID)
 	out.Unhealthy = unhealthy(f, obj.Status, out.UniqueID)
 	report := status.DeviceFacts{Node: f.node}
 	if fail := out.LastFailure; fail != nil {
@@ -35,6 +35,10 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 	}
 	want := desired.Of(obj.Spec.Firmware, f.retry())
 	report.Desired, report.Observed, report.Verdict = want.Version, observed, plan.Decide(want, observed)
+	if report.Verdict.Outcome == plan.UpToDate && obj.Spec.Firmware != nil && observed.Unreadable == "" && !f.records.updating[out.UniqueID] &&
+		out.Unhealthy == nil && (out.LastFailure == nil || out.LastFailure.Digest != obj.Spec.Firmware.Digest) {
+		out.Applied = atTarget(out.Applied, f.records.devices[out.UniqueID].LastApplied, obj.Spec, found.Firmware.Running, f.snapshot.BootID, now)
+	}
 	if f.records.updating[out.UniqueID] && f.records.step != nil {
 		report.Updating = f.records.working()
 	}
@@ -97,17 +101,18 @@ func describeFirmware(f inventory.Firmware, driver, driverMessage string) *v1alp
 // maxNote bounds a note, as the API does.
 const maxNote = 256
 
-// provenance is the last success and the last failure of a device according to the journal. Where the journal has no entry,
+// provenance is the last success and the last failure of a device according to the journal, unless the object says something
+// later about the success. Where the journal has no entry,
 // such as after the loss of the state directory, the values of the object are kept, unless a later success supersedes an
 // old failure.
 func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1alpha1.AppliedFirmware, *v1alpha1.FailedFirmware) {
-	applied, failed := old.LastApplied, old.LastFailure
+	applied, failed := old.Applied, old.LastFailure
 	if old.UniqueID != "" && old.UniqueID != uniqueID {
 		applied, failed = nil, nil
 	}
 	known := r.devices[uniqueID]
-	if known.LastApplied != nil {
-		applied = appliedFirmware(known.LastApplied)
+	if last := known.LastApplied; last != nil && (applied == nil || applied.Time.Time.Before(last.Time.Truncate(time.Second))) {
+		applied = appliedFirmware(last)
 	}
 	if known.LastFailure != nil {
 		failed = failedFirmware(known.LastFailure)

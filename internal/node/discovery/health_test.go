@@ -31,7 +31,7 @@ func (b *bench) assign(t *testing.T, firmware v1alpha1.DesiredFirmware) {
 	t.Helper()
 	d := b.device(t, "n1-nic-aa")
 	firmware.Policy, firmware.Downgrade = v1alpha1.PolicyApply, v1alpha1.DowngradeForbid
-	firmware.SourceRef, firmware.Origin = v1alpha1.SourceReference{Name: "cx6"}, v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}
+	d.Spec.Origin = []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}, {Kind: v1alpha1.OriginSource, Name: "cx6"}}
 	if firmware.Digest == "" {
 		firmware.Digest = v1alpha1.Digest("sha256:" + strings.Repeat("a", 64))
 	}

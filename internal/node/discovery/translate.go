@@ -27,24 +27,15 @@ func currentStep(v journal.View) *v1alpha1.CurrentStep {
 }
 
 func appliedFirmware(a *journal.Applied) *v1alpha1.AppliedFirmware {
-	return &v1alpha1.AppliedFirmware{
-		Version: a.Version, Digest: v1alpha1.Digest(a.Digest), Origin: origin(a.Origin), Job: a.Job, BootID: a.BootID, Time: moment(a.Time),
-	}
+	return &v1alpha1.AppliedFirmware{Digest: v1alpha1.Digest(a.Digest), Origin: origin(a.Origin), BootID: a.BootID, Time: moment(a.Time)}
 }
 
-// origin has the object that assigned the firmware first, and the source of its image after it.
-func origin(from []journal.Origin) v1alpha1.Origin {
-	var out v1alpha1.Origin
-	for i, o := range from {
-		switch {
-		case i == 0:
-			out = v1alpha1.Origin{Kind: v1alpha1.OriginKind(o.Kind), Name: o.Name, UID: o.UID, Rule: o.Rule}
-			if o.UID != "" {
-				out.Generation = &o.Generation
-			}
-		default:
-			out.Source = &v1alpha1.SourceOrigin{Name: o.Name, UID: o.UID, Generation: o.Generation}
-		}
+func origin(from []journal.Origin) []v1alpha1.Origin {
+	var out []v1alpha1.Origin
+	for _, o := range from {
+		out = append(out, v1alpha1.Origin{
+			Kind: v1alpha1.OriginKind(o.Kind), Name: o.Name, UID: o.UID, Generation: o.Generation, Rule: o.Rule, Hash: o.Hash,
+		})
 	}
 	return out
 }

@@ -220,7 +220,7 @@ func TestDeviceKeepsOnRecordWhatItsFirmwareCameFrom(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		j := m.Job("j", m.Add(inventory.NIC, "nic0", inventory.ActivateReboot))
 		j.Updates[0].Origin = []journal.Origin{
-			{Kind: "NodeFirmware", Name: "n1", UID: "uid-of-the-pin", Generation: 7, Rule: "r"},
+			{Kind: "NodeFirmware", Name: "n1", UID: "uid-of-the-pin", Generation: 7, Rule: "r", Hash: "0123456789abcdef"},
 			{Kind: "FirmwareSource", Name: "s", UID: "uid-of-the-source", Generation: 3},
 		}
 		view := m.Run(j)

@@ -93,19 +93,12 @@ func updateOf(u v1alpha1.DeviceUpdate, s v1alpha1.NodeDeviceStatus) journal.Upda
 	return out
 }
 
-// originOf lists the object that assigned the firmware first, and the source of its image after it.
-func originOf(o v1alpha1.Origin) []journal.Origin {
-	if o.Name == "" {
-		return nil
+func originOf(from []v1alpha1.Origin) []journal.Origin {
+	var out []journal.Origin
+	for _, o := range from {
+		out = append(out, journal.Origin{Kind: string(o.Kind), Name: o.Name, UID: o.UID, Generation: o.Generation, Rule: o.Rule, Hash: o.Hash})
 	}
-	first := journal.Origin{Kind: string(o.Kind), Name: o.Name, UID: o.UID, Rule: o.Rule}
-	if o.Generation != nil {
-		first.Generation = *o.Generation
-	}
-	if s := o.Source; s != nil {
-		return []journal.Origin{first, {Kind: "FirmwareSource", Name: s.Name, UID: s.UID, Generation: s.Generation}}
-	}
-	return []journal.Origin{first}
+	return out
 }
 
 func requested(steps []v1alpha1.RequestedStep) []journal.RequestedStep {

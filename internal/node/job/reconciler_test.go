@@ -84,7 +84,7 @@ func (d *daemon) create(name string, ids ...inventory.Identity) *v1alpha1.Firmwa
 	return o
 }
 
-var fromTemplate = v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", UID: "x", Rule: "r"}
+var fromTemplate = []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", UID: "x", Rule: "r"}}
 
 func (d *daemon) device(u journal.Update) {
 	o := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: u.Device}, Spec: v1alpha1.NodeDeviceSpec{NodeName: nodeName}}
@@ -93,9 +93,9 @@ func (d *daemon) device(u journal.Update) {
 	}
 	require.NoError(d.T, d.env.Client.Get(d.T.Context(), client.ObjectKeyFromObject(o), o))
 	o.Spec.Firmware = &v1alpha1.DesiredFirmware{
-		Version: u.Version, Digest: v1alpha1.Digest(u.Digest), Downgrade: v1alpha1.DowngradeForbid, Origin: fromTemplate, Policy: v1alpha1.PolicyApply,
-		SourceRef: v1alpha1.SourceReference{Name: "s"},
+		Version: u.Version, Digest: v1alpha1.Digest(u.Digest), Downgrade: v1alpha1.DowngradeForbid, Policy: v1alpha1.PolicyApply,
 	}
+	o.Spec.Origin = fromTemplate
 	require.NoError(d.T, d.env.Client.Update(d.T.Context(), o))
 	o.Status.Class, o.Status.UniqueID = v1alpha1.DeviceClass(u.Class), u.UniqueID
 	o.Status.Firmware = &v1alpha1.ObservedFirmware{Running: u.FromVersion, Driver: "sim", VersionFormat: v1alpha1.VersionFormatDotted}

@@ -122,6 +122,8 @@ type Origin struct {
 	Generation int64  `json:"generation,omitempty"`
 	// Rule of the object that assigned the firmware.
 	Rule string `json:"rule,omitempty"`
+	// Hash of the content that mattered.
+	Hash string `json:"hash,omitempty"`
 }
 
 // RequestedStep is one step of a job of type Steps.

@@ -77,7 +77,7 @@ func (l *Lab) podsSurvive(t *testing.T) {
 		eventually(t, "the daemon reads the hardware again", func() bool {
 			require.NoError(t, l.admin.List(t.Context(), &device, client.MatchingFields{"spec.nodeName": s.node.Name}))
 			for _, d := range device.Items {
-				if d.Status.LastApplied != nil {
+				if d.Status.Applied != nil {
 					return d.Status.Firmware != nil && d.Status.Firmware.Running == list[0].image.Version
 				}
 			}

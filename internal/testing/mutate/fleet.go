@@ -24,17 +24,11 @@ func provenances() []Mutant {
 	return []Mutant{
 		{What: "a template that is gone is not obsolete", File: decide,
 			Old: "case !exists:\n\t\treturn v1alpha1.ObsoleteDeleted", New: "case !exists:\n\t\treturn \"\""},
-		{What: "a pin that is gone is not obsolete", File: decide,
-			Old: "case !now.has(r):\n\t\treturn v1alpha1.ObsoleteDeleted", New: "case !now.has(r):\n\t\treturn \"\""},
-		{What: "pins are confirmed while the assignment comes from one that is gone", File: decide,
-			Old: "if !exists || !now.settled || !now.has(r) {", New: "if !exists || !now.settled {"},
-		{What: "what is not decided is confirmed", File: decide,
-			Old: "if !exists || !now.settled || !now.has(r) {", New: "if !exists || !now.has(r) {"},
-		{What: "nothing is confirmed for a device that waits for its first update", File: decide,
-			Old: "if len(recorded(d)) == 0 && !isDue(d) {", New: "if len(recorded(d)) == 0 {"},
-		{What: "an edit is confirmed before it has rested", File: decide,
-			Old: "d.next = f.quietPeriod - f.now.Sub(since); d.next <= 0 {",
-			New: "d.next = f.quietPeriod - f.now.Sub(since); d.next <= f.quietPeriod {"},
+		{What: "a rule that is gone is not obsolete", File: decide,
+			Old: "case !has:\n\t\treturn v1alpha1.ObsoleteDeleted", New: "case !has:\n\t\treturn \"\""},
+		{What: "another content is not obsolete", File: decide, Old: "case hash != o.Hash:", New: "case false:"},
+		{What: "a device that another pin decides for came from nothing else", File: decide, Old: "w.Digest == d.Status.Applied.Digest", New: "w.Digest != \"\""},
+		{What: "what runs already keeps its old origin", File: "internal/node/discovery/applied.go", Old: "out.Origin = want.Origin", New: "_ = want"},
 	}
 }
 

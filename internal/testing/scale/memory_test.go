@@ -30,9 +30,11 @@ func cached(t *testing.T, devices int, transform func(any) (any, error)) []*v1al
 				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "firmware-daemon", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:class":{},"f:firmware":{}}}`)}},
 			},
 			Spec: v1alpha1.NodeDeviceSpec{NodeName: nodeName(i / devicesPerNode), Firmware: &v1alpha1.DesiredFirmware{
-				Version: target, Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064d", i%rulesPerTemplate)), SourceRef: v1alpha1.SourceReference{Name: sourceName},
+				Version: target, Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064d", i%rulesPerTemplate)),
 				Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
-				Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "template-1", UID: "7d0e1f8a-2a1b-4a56-9a63-0d2a4d0a8a11", Rule: "rule-1"},
+			}, Origin: []v1alpha1.Origin{
+				{Kind: v1alpha1.OriginTemplate, Name: "template-1", UID: "7d0e1f8a-2a1b-4a56-9a63-0d2a4d0a8a11", Rule: "rule-1", Hash: "0123456789abcdef"},
+				{Kind: v1alpha1.OriginSource, Name: sourceName, UID: "7d0e1f8a-2a1b-4a56-9a63-0d2a4d0a8a12", Hash: "0123456789abcdef"},
 			}},
 			Status: observed(name, i%devicesPerNode, 2, from),
 		})

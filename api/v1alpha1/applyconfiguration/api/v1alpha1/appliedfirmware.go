@@ -10,22 +10,18 @@ import (
 // AppliedFirmwareApplyConfiguration represents a declarative configuration of the AppliedFirmware type for use
 // with apply.
 //
-// AppliedFirmware is the provenance of the firmware an update put on a device: the image and the objects that the job used,
-// whatever is desired by now. It is absent until the product has updated the device; nobody knows what its firmware came from
-// then.
+// AppliedFirmware is the provenance of the firmware that a device runs.
 type AppliedFirmwareApplyConfiguration struct {
-	// version that was read back from the device.
-	Version *string `json:"version,omitempty"`
-	// digest of the image: the hash of the content that was put on the device.
+	// digest of the image that a job put on the device. Absent where the device was found at its target, so that nobody knows which
+	// image brought it there.
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
-	// origin names the objects the update came from, by uid and generation: template or pin, and source. Where one of them
-	// changed since, status.obsolete of the NodeFirmware lists it.
-	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
-	// job that made the update.
-	Job *string `json:"job,omitempty"`
-	// bootID of the boot in which the version was read back.
+	// origin lists the objects that the firmware came from, as they were for the job, or when the device was found to run what they
+	// desire: the template or pin, and the source. Where one of them is not as it was, status.obsolete of the NodeFirmware lists
+	// it. At most 4.
+	Origin []OriginApplyConfiguration `json:"origin,omitempty"`
+	// bootID of the boot in which the version was read from the device. Absent where the host does not say.
 	BootID *string `json:"bootID,omitempty"`
-	// time of the read-back.
+	// time at which it was read.
 	Time *v1.Time `json:"time,omitempty"`
 }
 
@@ -33,14 +29,6 @@ type AppliedFirmwareApplyConfiguration struct {
 // apply.
 func AppliedFirmware() *AppliedFirmwareApplyConfiguration {
 	return &AppliedFirmwareApplyConfiguration{}
-}
-
-// WithVersion sets the Version field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Version field is set to the value of the last call.
-func (b *AppliedFirmwareApplyConfiguration) WithVersion(value string) *AppliedFirmwareApplyConfiguration {
-	b.Version = &value
-	return b
 }
 
 // WithDigest sets the Digest field in the declarative configuration to the given value
@@ -51,19 +39,16 @@ func (b *AppliedFirmwareApplyConfiguration) WithDigest(value apiv1alpha1.Digest)
 	return b
 }
 
-// WithOrigin sets the Origin field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Origin field is set to the value of the last call.
-func (b *AppliedFirmwareApplyConfiguration) WithOrigin(value *OriginApplyConfiguration) *AppliedFirmwareApplyConfiguration {
-	b.Origin = value
-	return b
-}
-
-// WithJob sets the Job field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Job field is set to the value of the last call.
-func (b *AppliedFirmwareApplyConfiguration) WithJob(value string) *AppliedFirmwareApplyConfiguration {
-	b.Job = &value
+// WithOrigin adds the given value to the Origin field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Origin field.
+func (b *AppliedFirmwareApplyConfiguration) WithOrigin(values ...*OriginApplyConfiguration) *AppliedFirmwareApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithOrigin")
+		}
+		b.Origin = append(b.Origin, *values[i])
+	}
 	return b
 }
 

@@ -9,23 +9,19 @@ import (
 // DesiredFirmwareApplyConfiguration represents a declarative configuration of the DesiredFirmware type for use
 // with apply.
 //
-// DesiredFirmware is the firmware one device should run, with the object that assigned it.
+// DesiredFirmware is the firmware one device should run.
 type DesiredFirmwareApplyConfiguration struct {
 	// version that should run.
 	Version *string `json:"version,omitempty"`
 	// digest of the image for this device's board. Absent while the source is not ready or holds no image for the
 	// board; until then nothing is flashed.
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
-	// sourceRef names the FirmwareSource that holds the image.
-	SourceRef *SourceReferenceApplyConfiguration `json:"sourceRef,omitempty"`
-	// policy says whether to flash or only to report.
+	// policy is Apply to flash, or Validate to only report a difference.
 	Policy *apiv1alpha1.Policy `json:"policy,omitempty"`
 	// downgrade says whether an older version may be flashed.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
 	// path restricts how the version is reached. Absent if nothing restricts it.
 	Path *UpgradePathApplyConfiguration `json:"path,omitempty"`
-	// origin is the template rule or pin that assigned the firmware.
-	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
 }
 
 // DesiredFirmwareApplyConfiguration constructs a declarative configuration of the DesiredFirmware type for use with
@@ -50,14 +46,6 @@ func (b *DesiredFirmwareApplyConfiguration) WithDigest(value apiv1alpha1.Digest)
 	return b
 }
 
-// WithSourceRef sets the SourceRef field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SourceRef field is set to the value of the last call.
-func (b *DesiredFirmwareApplyConfiguration) WithSourceRef(value *SourceReferenceApplyConfiguration) *DesiredFirmwareApplyConfiguration {
-	b.SourceRef = value
-	return b
-}
-
 // WithPolicy sets the Policy field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Policy field is set to the value of the last call.
@@ -79,13 +67,5 @@ func (b *DesiredFirmwareApplyConfiguration) WithDowngrade(value apiv1alpha1.Down
 // If called multiple times, the Path field is set to the value of the last call.
 func (b *DesiredFirmwareApplyConfiguration) WithPath(value *UpgradePathApplyConfiguration) *DesiredFirmwareApplyConfiguration {
 	b.Path = value
-	return b
-}
-
-// WithOrigin sets the Origin field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Origin field is set to the value of the last call.
-func (b *DesiredFirmwareApplyConfiguration) WithOrigin(value *OriginApplyConfiguration) *DesiredFirmwareApplyConfiguration {
-	b.Origin = value
 	return b
 }

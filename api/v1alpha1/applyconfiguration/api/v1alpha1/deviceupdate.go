@@ -26,8 +26,8 @@ type DeviceUpdateApplyConfiguration struct {
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
 	// downgrade says whether an older version may be flashed.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
-	// origin is the template rule or pin the update comes from.
-	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
+	// origin lists the objects that the update comes from, as in the spec of the NodeDevice. At most 4.
+	Origin []OriginApplyConfiguration `json:"origin,omitempty"`
 	// rollbackDigest is an image of fromVersion for the device's board. Absent if no FirmwareSource holds one.
 	RollbackDigest *apiv1alpha1.Digest `json:"rollbackDigest,omitempty"`
 }
@@ -94,11 +94,16 @@ func (b *DeviceUpdateApplyConfiguration) WithDowngrade(value apiv1alpha1.Downgra
 	return b
 }
 
-// WithOrigin sets the Origin field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Origin field is set to the value of the last call.
-func (b *DeviceUpdateApplyConfiguration) WithOrigin(value *OriginApplyConfiguration) *DeviceUpdateApplyConfiguration {
-	b.Origin = value
+// WithOrigin adds the given value to the Origin field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Origin field.
+func (b *DeviceUpdateApplyConfiguration) WithOrigin(values ...*OriginApplyConfiguration) *DeviceUpdateApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithOrigin")
+		}
+		b.Origin = append(b.Origin, *values[i])
+	}
 	return b
 }
 

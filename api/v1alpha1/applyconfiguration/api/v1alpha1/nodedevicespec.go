@@ -9,6 +9,9 @@ package v1alpha1
 type NodeDeviceSpecApplyConfiguration struct {
 	// nodeName is the Node the device is in. Written once by the node's daemon; immutable.
 	NodeName *string `json:"nodeName,omitempty"`
+	// origin lists the objects that what follows comes from: the template or pin that assigned it, then the source of the image. At
+	// most 4. Absent if no template or pin matches. Written only by the operator.
+	Origin []OriginApplyConfiguration `json:"origin,omitempty"`
 	// firmware that should run. Absent if no template or pin matches. Written only by the operator.
 	Firmware *DesiredFirmwareApplyConfiguration `json:"firmware,omitempty"`
 }
@@ -24,6 +27,19 @@ func NodeDeviceSpec() *NodeDeviceSpecApplyConfiguration {
 // If called multiple times, the NodeName field is set to the value of the last call.
 func (b *NodeDeviceSpecApplyConfiguration) WithNodeName(value string) *NodeDeviceSpecApplyConfiguration {
 	b.NodeName = &value
+	return b
+}
+
+// WithOrigin adds the given value to the Origin field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Origin field.
+func (b *NodeDeviceSpecApplyConfiguration) WithOrigin(values ...*OriginApplyConfiguration) *NodeDeviceSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithOrigin")
+		}
+		b.Origin = append(b.Origin, *values[i])
+	}
 	return b
 }
 

@@ -43,8 +43,8 @@ type NodeDeviceStatusApplyConfiguration struct {
 	Arrays []string `json:"arrays,omitempty"`
 	// firmware is what the device runs and stores, read from the device itself.
 	Firmware *ObservedFirmwareApplyConfiguration `json:"firmware,omitempty"`
-	// lastApplied is the provenance of the last completed update of the device.
-	LastApplied *AppliedFirmwareApplyConfiguration `json:"lastApplied,omitempty"`
+	// applied says where the firmware that the device runs came from. Absent until the device first runs what is desired.
+	Applied *AppliedFirmwareApplyConfiguration `json:"applied,omitempty"`
 	// lastFailure is the last failed update. The same image is not tried again until the desired firmware changes or
 	// a person requests a retry in the spec of the NodeFirmware.
 	LastFailure *FailedFirmwareApplyConfiguration `json:"lastFailure,omitempty"`
@@ -174,11 +174,11 @@ func (b *NodeDeviceStatusApplyConfiguration) WithFirmware(value *ObservedFirmwar
 	return b
 }
 
-// WithLastApplied sets the LastApplied field in the declarative configuration to the given value
+// WithApplied sets the Applied field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the LastApplied field is set to the value of the last call.
-func (b *NodeDeviceStatusApplyConfiguration) WithLastApplied(value *AppliedFirmwareApplyConfiguration) *NodeDeviceStatusApplyConfiguration {
-	b.LastApplied = value
+// If called multiple times, the Applied field is set to the value of the last call.
+func (b *NodeDeviceStatusApplyConfiguration) WithApplied(value *AppliedFirmwareApplyConfiguration) *NodeDeviceStatusApplyConfiguration {
+	b.Applied = value
 	return b
 }
 

@@ -9,16 +9,17 @@ import (
 // ObsoleteReferenceApplyConfiguration represents a declarative configuration of the ObsoleteReference type for use
 // with apply.
 //
-// ObsoleteReference is an object that running firmware came from, as it was then.
+// ObsoleteReference is an object that running firmware came from and that is not as it was.
 type ObsoleteReferenceApplyConfiguration struct {
-	ObjectReferenceApplyConfiguration `json:",inline"`
-	// pin is the name of the pin; present for a NodeFirmware only.
-	Pin *string `json:"pin,omitempty"`
-	// reason is Updated (another generation), Recreated (another uid), Deleted (the object or the pin in it is gone) or Superseded
-	// (it is as it was, and another object assigns other firmware now).
+	// kind of the object: FirmwareTemplate, NodeFirmware or FirmwareSource.
+	Kind *apiv1alpha1.OriginKind `json:"kind,omitempty"`
+	// name of the object.
+	Name *string `json:"name,omitempty"`
+	// rule is the name of the template's rule or of the pin. Absent for a FirmwareSource.
+	Rule *string `json:"rule,omitempty"`
+	// reason is Updated (another content), Recreated (another uid), Deleted (the object, or the rule or pin in it, is gone) or
+	// Superseded (it is as it was, and another object assigns other firmware now).
 	Reason *apiv1alpha1.ObsoleteReason `json:"reason,omitempty"`
-	// devices is the number of devices of the node whose firmware came from it.
-	Devices *int32 `json:"devices,omitempty"`
 }
 
 // ObsoleteReferenceApplyConfiguration constructs a declarative configuration of the ObsoleteReference type for use with
@@ -30,8 +31,8 @@ func ObsoleteReference() *ObsoleteReferenceApplyConfiguration {
 // WithKind sets the Kind field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Kind field is set to the value of the last call.
-func (b *ObsoleteReferenceApplyConfiguration) WithKind(value apiv1alpha1.ReferenceKind) *ObsoleteReferenceApplyConfiguration {
-	b.ObjectReferenceApplyConfiguration.Kind = &value
+func (b *ObsoleteReferenceApplyConfiguration) WithKind(value apiv1alpha1.OriginKind) *ObsoleteReferenceApplyConfiguration {
+	b.Kind = &value
 	return b
 }
 
@@ -39,31 +40,15 @@ func (b *ObsoleteReferenceApplyConfiguration) WithKind(value apiv1alpha1.Referen
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Name field is set to the value of the last call.
 func (b *ObsoleteReferenceApplyConfiguration) WithName(value string) *ObsoleteReferenceApplyConfiguration {
-	b.ObjectReferenceApplyConfiguration.Name = &value
+	b.Name = &value
 	return b
 }
 
-// WithUID sets the UID field in the declarative configuration to the given value
+// WithRule sets the Rule field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the UID field is set to the value of the last call.
-func (b *ObsoleteReferenceApplyConfiguration) WithUID(value string) *ObsoleteReferenceApplyConfiguration {
-	b.ObjectReferenceApplyConfiguration.UID = &value
-	return b
-}
-
-// WithGeneration sets the Generation field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Generation field is set to the value of the last call.
-func (b *ObsoleteReferenceApplyConfiguration) WithGeneration(value int64) *ObsoleteReferenceApplyConfiguration {
-	b.ObjectReferenceApplyConfiguration.Generation = &value
-	return b
-}
-
-// WithPin sets the Pin field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Pin field is set to the value of the last call.
-func (b *ObsoleteReferenceApplyConfiguration) WithPin(value string) *ObsoleteReferenceApplyConfiguration {
-	b.Pin = &value
+// If called multiple times, the Rule field is set to the value of the last call.
+func (b *ObsoleteReferenceApplyConfiguration) WithRule(value string) *ObsoleteReferenceApplyConfiguration {
+	b.Rule = &value
 	return b
 }
 
@@ -72,13 +57,5 @@ func (b *ObsoleteReferenceApplyConfiguration) WithPin(value string) *ObsoleteRef
 // If called multiple times, the Reason field is set to the value of the last call.
 func (b *ObsoleteReferenceApplyConfiguration) WithReason(value apiv1alpha1.ObsoleteReason) *ObsoleteReferenceApplyConfiguration {
 	b.Reason = &value
-	return b
-}
-
-// WithDevices sets the Devices field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Devices field is set to the value of the last call.
-func (b *ObsoleteReferenceApplyConfiguration) WithDevices(value int32) *ObsoleteReferenceApplyConfiguration {
-	b.Devices = &value
 	return b
 }

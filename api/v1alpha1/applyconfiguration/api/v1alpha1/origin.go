@@ -9,22 +9,21 @@ import (
 // OriginApplyConfiguration represents a declarative configuration of the Origin type for use
 // with apply.
 //
-// Origin names each object that firmware of a device came from: the template, or the NodeFirmware with its pin, that assigned
-// it, and the source that its image is from.
+// Origin names one object that what a device should be comes from, and the part of it that matters.
 type OriginApplyConfiguration struct {
-	// kind of the assigning object: a FirmwareTemplate ("Template") or a pin of the node's NodeFirmware ("Pin").
+	// kind of the object: FirmwareTemplate, NodeFirmware (for a pin) or FirmwareSource.
 	Kind *apiv1alpha1.OriginKind `json:"kind,omitempty"`
-	// name of the FirmwareTemplate or of the NodeFirmware.
+	// name of the object.
 	Name *string `json:"name,omitempty"`
-	// uid of that object, to distinguish a recreated object from the original.
+	// uid of the object, to distinguish a recreated object from the original. Absent for a FirmwareSource that does not exist.
 	UID *string `json:"uid,omitempty"`
-	// generation of that object when it assigned the firmware.
+	// generation is the first one of the object in which the part that matters was as it is. Only for people; compared is the hash.
 	Generation *int64 `json:"generation,omitempty"`
-	// rule is the name of the template's device rule or of the pin.
+	// rule is the name of the template's rule or of the pin. Absent for a FirmwareSource.
 	Rule *string `json:"rule,omitempty"`
-	// source is the FirmwareSource that the image is from. Absent while there is none of that name, and where an earlier
-	// version wrote the origin.
-	Source *SourceOriginApplyConfiguration `json:"source,omitempty"`
+	// hash is that of the content that matters: version and source of the rule or pin, or the image of the source, of whose
+	// digest it is the first digits. Absent while there is no image.
+	Hash *string `json:"hash,omitempty"`
 }
 
 // OriginApplyConfiguration constructs a declarative configuration of the Origin type for use with
@@ -73,10 +72,10 @@ func (b *OriginApplyConfiguration) WithRule(value string) *OriginApplyConfigurat
 	return b
 }
 
-// WithSource sets the Source field in the declarative configuration to the given value
+// WithHash sets the Hash field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Source field is set to the value of the last call.
-func (b *OriginApplyConfiguration) WithSource(value *SourceOriginApplyConfiguration) *OriginApplyConfiguration {
-	b.Source = value
+// If called multiple times, the Hash field is set to the value of the last call.
+func (b *OriginApplyConfiguration) WithHash(value string) *OriginApplyConfiguration {
+	b.Hash = &value
 	return b
 }
