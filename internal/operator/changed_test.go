@@ -151,14 +151,15 @@ func TestOnlyAnEditOfTheContentLabelsTheNodes(t *testing.T) {
 
 	p.patch(template, `{"spec":{"nodeSelector":{},"priority":7}}`)
 	require.EqualValues(t, 2, template.Generation)
-	template.Spec.Rules[0].Version = "2"
-	require.NoError(t, p.env.Client.Update(t.Context(), template))
+	version := func(v string) {
+		p.patch(template, fmt.Sprintf(`{"spec":{"rules":[{"name":"bios","selector":{"class":"BIOS","vendor":"any"},"version":%q,"sourceRef":{"name":"bios"}}]}}`, v))
+	}
+	version("2")
 	for _, node := range nodes {
 		d.awaitObsolete(node, "FirmwareTemplate/bios Updated")
 	}
 	assert.Equal(t, "bios", d.firmware("n1").Status.Obsolete[0].Rule)
-	template.Spec.Rules[0].Version = "1"
-	require.NoError(t, p.env.Client.Update(t.Context(), template))
+	version("1")
 	d.awaitCurrent(nodes...)
 	for _, node := range nodes {
 		assert.EqualValues(t, 1, d.device(node).Status.Applied.Origin[0].Generation)
