@@ -33,7 +33,7 @@ func reasonsOf(t *testing.T) map[string]string {
 		out[spec.Names[0].Name] = value
 		return true
 	})
-	require.Greater(t, len(out), 100)
+	require.Greater(t, len(out), 60)
 	return out
 }
 

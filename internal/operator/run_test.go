@@ -89,6 +89,7 @@ func startWith(t *testing.T, env *apitest.Env, conf config.Operator) *process {
 	t.Helper()
 	conf.DaemonName, conf.LogLevel, conf.LeaderElect, conf.Maintenance = "firmware-daemon", "info", false, config.MaintenanceOperator
 	conf.Kubeconfig, conf.Namespace = env.ControlPlane.KubeconfigPath(), apitest.Namespace
+	conf.ExpectedJobDuration = time.Hour
 	conf.ImageServerAddress, conf.ImageServerNames = freeAddress(t), []string{"127.0.0.1"}
 	conf.ProbeAddress, conf.MetricsAddress = freeAddress(t), freeAddress(t)
 	p := &process{t: t, env: env, own: &ownStrategy{}, done: make(chan error, 1), conf: conf}

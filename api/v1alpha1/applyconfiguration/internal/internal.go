@@ -51,18 +51,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: digest
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
-    - name: job
-      type:
-        scalar: string
     - name: origin
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
+          elementRelationship: atomic
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: version
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.BadImage
   map:
     fields:
@@ -258,18 +255,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: downgrade
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
-    - name: origin
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
     - name: path
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePath
     - name: policy
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Policy
-    - name: sourceRef
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceReference
     - name: version
       type:
         scalar: string
@@ -342,7 +333,10 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
     - name: origin
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
+          elementRelationship: atomic
     - name: rollbackDigest
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
@@ -1070,9 +1064,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: nodeName
       type:
         scalar: string
+    - name: origin
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
+          elementRelationship: atomic
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.NodeDeviceStatus
   map:
     fields:
+    - name: applied
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.AppliedFirmware
     - name: arrays
       type:
         list:
@@ -1096,9 +1099,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: firmware
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObservedFirmware
-    - name: lastApplied
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.AppliedFirmware
     - name: lastFailure
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FailedFirmware
@@ -1191,12 +1191,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
-    - name: confirmed
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObjectReference
-          elementRelationship: atomic
     - name: currentStep
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CurrentStep
@@ -1249,21 +1243,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: scan
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObjectReference
-  map:
-    fields:
-    - name: generation
-      type:
-        scalar: numeric
-    - name: kind
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ReferenceKind
-    - name: name
-      type:
-        scalar: string
-    - name: uid
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObservedFirmware
   map:
     fields:
@@ -1299,25 +1278,16 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObsoleteReference
   map:
     fields:
-    - name: devices
-      type:
-        scalar: numeric
-    - name: generation
-      type:
-        scalar: numeric
     - name: kind
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ReferenceKind
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.OriginKind
     - name: name
-      type:
-        scalar: string
-    - name: pin
       type:
         scalar: string
     - name: reason
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObsoleteReason
-    - name: uid
+    - name: rule
       type:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
@@ -1326,6 +1296,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: generation
       type:
         scalar: numeric
+    - name: hash
+      type:
+        scalar: string
     - name: kind
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.OriginKind
@@ -1335,9 +1308,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: rule
       type:
         scalar: string
-    - name: source
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceOrigin
     - name: uid
       type:
         scalar: string
@@ -1416,8 +1386,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ReferenceKind
-  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RequestedStep
   map:
     fields:
@@ -1700,18 +1668,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: subjectRegExp
-      type:
-        scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceOrigin
-  map:
-    fields:
-    - name: generation
-      type:
-        scalar: numeric
-    - name: name
-      type:
-        scalar: string
-    - name: uid
       type:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceReference

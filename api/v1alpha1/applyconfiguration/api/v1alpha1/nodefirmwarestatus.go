@@ -10,12 +10,12 @@ import (
 // NodeFirmwareStatusApplyConfiguration represents a declarative configuration of the NodeFirmwareStatus type for use
 // with apply.
 //
-// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete, confirmed and the
-// condition Obsolete are written by the operator.
+// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete and the condition
+// Current are written by the operator.
 type NodeFirmwareStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, Obsolete and, once a health gate has judged the node, Healthy; and, while they are True, Reconciling,
+	// conditions: Ready, Current and, once a health gate has judged the node, Healthy; and, while they are True, Reconciling,
 	// Stalled, Held and Degraded.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// machine is the identity in the DMI tables. Absent if the machine has none.
@@ -46,14 +46,10 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	MaintenanceRequest *MaintenanceRequestApplyConfiguration `json:"maintenanceRequest,omitempty"`
 	// maintenance is the answer of the operator to maintenanceRequest, and written by the operator alone.
 	Maintenance *MaintenanceAnswerApplyConfiguration `json:"maintenance,omitempty"`
-	// obsolete lists the objects that the running firmware of the node's devices came from and that have changed since or are
-	// gone, as the devices recorded them, in order of kind, name, generation and pin. While it has entries the object bears the
-	// label nodefirmware.io/obsolete. At most 64; the condition Obsolete counts all. Written by the operator.
+	// obsolete lists the objects that the running firmware of the node's devices came from and that are not as they were: another
+	// uid, another content, or gone. In order of kind, name and rule. While it has entries the object bears the label
+	// nodefirmware.io/obsolete. At most 64; the condition Current counts all. Written by the operator.
 	Obsolete []ObsoleteReferenceApplyConfiguration `json:"obsolete,omitempty"`
-	// confirmed lists the objects that have changed without changing the firmware of the node's devices, each with the
-	// generation for which the operator has established that. References to an earlier generation of them are not obsolete on
-	// devices whose image is the desired one. At most 64. Written by the operator.
-	Confirmed []ObjectReferenceApplyConfiguration `json:"confirmed,omitempty"`
 }
 
 // NodeFirmwareStatusApplyConfiguration constructs a declarative configuration of the NodeFirmwareStatus type for use with
@@ -185,19 +181,6 @@ func (b *NodeFirmwareStatusApplyConfiguration) WithObsolete(values ...*ObsoleteR
 			panic("nil value passed to WithObsolete")
 		}
 		b.Obsolete = append(b.Obsolete, *values[i])
-	}
-	return b
-}
-
-// WithConfirmed adds the given value to the Confirmed field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Confirmed field.
-func (b *NodeFirmwareStatusApplyConfiguration) WithConfirmed(values ...*ObjectReferenceApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithConfirmed")
-		}
-		b.Confirmed = append(b.Confirmed, *values[i])
 	}
 	return b
 }
