@@ -153,7 +153,7 @@ FUZZTIME ?= 10s
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for a short while (flags: FUZZTIME=1m).
 	grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort | while IFS=: read -r file func; do \
-		$(GO) test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
+		$(GO) test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$(dirname "$$file")"; \
 	done
 
 .PHONY: clean
