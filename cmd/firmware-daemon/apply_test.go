@@ -21,7 +21,7 @@ import (
 // time, and the other one waits.
 func TestProcessesWithDifferentStateDirectoriesNeverWriteOneDeviceAtOnce(t *testing.T) {
 	bin := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", bin, ".", "../firmware-simtools").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", bin, ".", "../firmware-simtools").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	m := newMachine(t, bin, 1)
 	template := m.template(t)

@@ -52,8 +52,11 @@ func TestMain(m *testing.M) {
 // that stop the API server come alone.
 func TestDaemon(t *testing.T) {
 	bin := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", bin, ".", "../firmware-simtools").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", bin, ".", "../firmware-simtools").CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	program, err := os.Stat(filepath.Join(bin, "firmware-daemon"))
+	require.NoError(t, err)
+	assert.LessOrEqual(t, program.Size(), int64(44<<20), "size of the program, as it is shipped")
 	env := newEnv(t)
 	nodes := 0
 	run := func(t *testing.T, name string, test func(*testing.T, *cluster, *machine), parallel bool) {

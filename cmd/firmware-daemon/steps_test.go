@@ -13,7 +13,7 @@ import (
 // R003-12, R003-19, R003-35, R003-52: a daemon whose steps cannot be ordered does not start, and says which; `steps` shows what run would do.
 func TestStepPriorities(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "firmware-daemon")
-	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", bin, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	local := []string{"--host-root=/", "--state-dir=" + t.TempDir()}
 	for setting, want := range map[string]string{

@@ -53,7 +53,7 @@ func withTools(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	out, err := exec.Command("go", "build", "-o", dir, "../../cmd/firmware-simtools").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", dir, "../../cmd/firmware-simtools").CombinedOutput()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "build tools: %v: %s\n", err, out)
 		return 1

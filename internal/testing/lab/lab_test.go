@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "firmware-lab-bin-")
 	if err == nil {
 		binDir = dir
-		build := exec.Command("go", "build", "-o", dir, "../../../cmd/firmware-operator", "../../../cmd/firmware-daemon", "../../../cmd/firmware-simtools")
+		build := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", dir, "../../../cmd/firmware-operator", "../../../cmd/firmware-daemon", "../../../cmd/firmware-simtools")
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
 		err = build.Run()
 	}

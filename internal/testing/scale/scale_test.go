@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 func TestARolloutCostsFewWritesAndNoneAtRest(t *testing.T) {
 	dir := t.TempDir()
 	operator := filepath.Join(dir, "firmware-operator")
-	out, err := exec.Command("go", "build", "-o", operator, "../../../cmd/firmware-operator").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", operator, "../../../cmd/firmware-operator").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	const nodes = 30
 	r, err := Run(t.Context(), Options{Nodes: nodes, Operator: operator, Dir: dir, QuietPeriod: time.Second, Rest: 3 * time.Second, Out: os.Stderr})
