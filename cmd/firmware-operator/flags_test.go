@@ -36,7 +36,7 @@ func shipped() config.Operator {
 	return config.Operator{
 		Namespace: "node-firmware-system", DaemonName: "firmware-daemon", UpdateStrategies: []string{"daemon"},
 		Maintenance: "Operator", DrainForce: true, DrainDeleteEmptyDir: true,
-		StoreDir: "/var/lib/firmware-images", QuietPeriod: time.Minute,
+		StoreDir: "/var/lib/firmware-images", QuietPeriod: time.Minute, ExpectedJobDuration: 30 * time.Minute,
 		ImageServerAddress: ":8444", ImageServerNames: []string{"node-firmware-images.node-firmware-system.svc"},
 		LeaderElect: true, ProbeAddress: ":8081", MetricsAddress: ":8443", LogLevel: "info",
 	}
@@ -63,6 +63,7 @@ func TestFlags(t *testing.T) {
 		"allow-source-networks":      {"10.20.1.2/16,fd00::/8", func(c *config.Operator) { c.PrivateSources = networks }},
 		"refuse-source-networks":     {"10.20.1.2/16,fd00::/8", func(c *config.Operator) { c.RefusedSources = networks }},
 		"quiet-period":               {"7s", func(c *config.Operator) { c.QuietPeriod = 7 * time.Second }},
+		"expected-job-duration":      {"7m", func(c *config.Operator) { c.ExpectedJobDuration = 7 * time.Minute }},
 		"image-server-bind-address":  {":1", func(c *config.Operator) { c.ImageServerAddress = ":1" }},
 		"image-server-dns-names":     {"a.example.com,b.example.com", func(c *config.Operator) { c.ImageServerNames = []string{"a.example.com", "b.example.com"} }},
 		"image-server-pod-ip":        {"10.0.0.9", func(c *config.Operator) { c.ImageServerPodIP = "10.0.0.9" }},

@@ -98,7 +98,7 @@ func unreachable(t *testing.T) Options {
 		Config: config.Daemon{
 			Machine:  config.Machine{HostRoot: root, StateDir: stateDir, ToolPath: filepath.Join(root, "usr/bin")},
 			NodeName: "n1", UpdateStrategy: config.StrategyDaemon, Maintenance: config.MaintenanceOperator, Namespace: "ns", AllowUnconfined: true,
-			ScanInterval: 7 * time.Minute, BootTimeLimit: 8 * time.Minute, HealthTimeout: 9 * time.Minute, CheckTimeout: 10 * time.Second,
+			ScanInterval: 7 * time.Minute, BootTimeLimit: 8 * time.Minute, HealthTimeout: 9 * time.Minute, IsolationTimeout: 11 * time.Minute, CheckTimeout: 10 * time.Second,
 			ImageVerification: config.ImagesSignedIfKeys, ProbeAddress: "0", MetricsAddress: "0",
 		},
 		Access:  &rest.Config{Host: "https://127.0.0.1:1"},
@@ -123,6 +123,7 @@ func TestSettingsReachTheParts(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 8*time.Minute, engine.Limits.Boot)
 	assert.Equal(t, 9*time.Minute, engine.Limits.Health)
+	assert.Equal(t, 11*time.Minute, engine.Limits.Isolation)
 	assert.Same(t, taken.Journal, engine.Journal)
 	assert.Same(t, taken.Archive, engine.Archive)
 	for way, want := range map[string]maintenance.Window{
