@@ -145,11 +145,20 @@ func amount(a intstr.IntOrString, of int) int {
 	return max(1, of*percent/100)
 }
 
-// exceeded says which budget would be exceeded if one more node were disturbed. A rack has the nodes of every policy; those without one
-// are apart in each.
-func (s situation) exceeded(d schedule.Decision, policy string, more string) string {
+// exceeded says which budget would be exceeded if one more node were disturbed, of those that went before a job. A rack has the nodes of
+// every policy; those without one are apart in each.
+func (s situation) exceeded(d schedule.Decision, policy string, more string, before int) string {
 	p, size, used := s.policy(policy), map[string]int{}, map[string]int{}
 	disturbed, anywhere := s.disturbed(d, policy), s.disturbed(d, "")
+	for _, o := range d.Policies {
+		for _, e := range o.Add {
+			at := slices.IndexFunc(s.Jobs, func(j schedule.Job) bool { return j.UID == e.UID })
+			if n := s.node(e.Node); at > before && s.Jobs[at].State == schedule.Queued && n.Ready && !n.Cordoned && n.Runs == "" && !n.Held && !n.Unheard {
+				delete(disturbed, e.Node)
+				delete(anywhere, e.Node)
+			}
+		}
+	}
 	nodes, total := 0, 0
 	for _, n := range s.Nodes {
 		rack, mine := n.Labels["rack"], slices.Contains(s.pool(n), policy)
@@ -228,7 +237,7 @@ func (s situation) blocked(d schedule.Decision, j schedule.Job) string {
 	case !n.Ready:
 		return "not ready"
 	}
-	return s.exceeded(d, p.Name, j.Node)
+	return s.exceeded(d, p.Name, j.Node, len(s.Jobs))
 }
 
 // I3: a decision never exceeds the budget of a pool or of a rack, admits nothing that a window, a freeze or anything else keeps, and
@@ -263,7 +272,8 @@ func TestADecisionAgreesWithAnOracle(t *testing.T) {
 				frozen, outside := s.closed(o.Name, int(expected/time.Minute))
 				require.Equal(t, []string{o.Name}, s.pool(n))
 				require.True(t, n.Ready && !s.policy(o.Name).Paused && !frozen && !outside, "%s is admitted", e.Job)
-				require.Empty(t, s.exceeded(d, o.Name, e.Node), "%s is admitted", e.Job)
+				at := slices.IndexFunc(s.Jobs, func(j schedule.Job) bool { return j.UID == e.UID })
+				require.Empty(t, s.exceeded(d, o.Name, e.Node, at), "%s is admitted", e.Job)
 			}
 			for _, r := range o.Replace {
 				frozen, _ := s.closed(o.Name, 0)

@@ -36,7 +36,7 @@ func write(f *schedule.Facts, d schedule.Decision, verdict schedule.Verdict) {
 	for _, a := range d.Admit {
 		for i := range f.Jobs {
 			if f.Jobs[i].UID == a.Entry.UID {
-				f.Jobs[i].State, f.Jobs[i].Edges = schedule.Finished, []schedule.JobEdge{{Edge: edges[0], Verdict: verdict}}
+				f.Jobs[i].State, f.Jobs[i].Edges[0].Verdict = schedule.Finished, verdict
 			}
 		}
 	}

@@ -1,0 +1,207 @@
+package schedule_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+)
+
+// from makes the queued jobs of the facts come from a version each.
+func from(f schedule.Facts, versions ...string) schedule.Facts {
+	for i, v := range versions {
+		f.Jobs[i].Edges[0].From = v
+	}
+	return f
+}
+
+// names lists the nodes that a decision admits in its only policy.
+func names(d schedule.Decision) (out []string) {
+	for _, e := range d.Policies[0].Add {
+		out = append(out, e.Node)
+	}
+	return out
+}
+
+// Canaries that ran another version than the pool are no dead end (R000-53): of those that come from a version that nobody has come
+// from, one goes at a time, until one of them has succeeded.
+func TestAnotherVersionIsItsOwnCanary(t *testing.T) {
+	canary := schedule.Wave{Name: "canary", Selector: labels.SelectorFromSet(labels.Set{"canary": "true"})}
+	f := from(spreading(5, 5, schedule.Plan{Waves: []schedule.Wave{canary}}), "2", "1", "1", "1", "2")
+	f.Nodes[0].Labels = map[string]string{"canary": "true"}
+	d := schedule.Decide(f)
+	require.Equal(t, []string{"n0"}, names(d))
+	write(&f, d, schedule.Succeeded)
+	d = schedule.Decide(f)
+	require.Equal(t, []string{"n1", "n4"}, names(d), "one from version 1, and all from version 2, from which the canary came")
+	assert.Contains(t, d.Wait[0].Message, "from version 1 yet, and the first one is under way")
+	write(&f, d, schedule.Succeeded)
+	assert.Equal(t, []string{"n2", "n3"}, names(schedule.Decide(f)))
+}
+
+// A percentage of a wave is of all nodes that are to get the update, also of those that a full queue refused.
+func TestAPercentageCountsTheRefused(t *testing.T) {
+	half := intstr.FromString("50%")
+	f := spreading(6, 100, schedule.Plan{Waves: []schedule.Wave{{Name: "half", Size: &half}}, Rollouts: []schedule.Rollout{
+		{Target: edges[0].Target, Wave: "half", From: []string{"1"}, Succeeded: 4, LastVerdict: epoch},
+	}})
+	assert.Len(t, names(schedule.Decide(f)), 1, "of ten nodes five are the half")
+	f.Nodes, f.Due = nodes(26), map[string][]schedule.Edge{}
+	for i := range 26 {
+		f.Due[fmt.Sprintf("n%d", i)] = nil
+		if i >= 6 {
+			f.Due[fmt.Sprintf("n%d", i)] = []schedule.Edge{edges[0]}
+		}
+	}
+	assert.Len(t, names(schedule.Decide(f)), 6, "of thirty nodes fifteen are the half")
+	assert.Equal(t, 30, schedule.Decide(f).Policies[0].Rollouts[0].Nodes)
+}
+
+// A wave is not left while one of its nodes is about to be queued again, or while nobody knows yet what a node is to get.
+func TestAWaveWaitsForARetry(t *testing.T) {
+	plan := schedule.Plan{
+		Waves:    []schedule.Wave{{Name: "canary", Selector: labels.SelectorFromSet(labels.Set{"canary": "true"})}},
+		Rollouts: []schedule.Rollout{{Target: edges[0].Target, Wave: "canary", From: []string{"1"}, Succeeded: 1, LastVerdict: epoch}},
+	}
+	f := spreading(2, 5, plan)
+	f.Nodes = append(f.Nodes, schedule.Node{Name: "c", Ready: true, Labels: map[string]string{"canary": "true"}})
+	f.Due = map[string][]schedule.Edge{"n0": nil, "n1": nil, "c": {edges[0]}}
+	d := schedule.Decide(f)
+	assert.Empty(t, names(d))
+	assert.Equal(t, schedule.WaitingForWave, reasons(d)["n0-j0"])
+	delete(f.Due, "c")
+	assert.Empty(t, names(schedule.Decide(f)), "the planner has not looked at it yet")
+	f.Due["c"] = nil
+	assert.Len(t, names(schedule.Decide(f)), 2)
+}
+
+// A version that is selected again begins with its canary again.
+func TestAVersionSelectedAgainBeginsAnew(t *testing.T) {
+	one := intstr.FromInt32(1)
+	newer := schedule.Target{Model: edges[0].Model, Version: "3", Digest: "sha256:c"}
+	plan := schedule.Plan{Waves: []schedule.Wave{{Name: "one", Size: &one}}, Rollouts: []schedule.Rollout{
+		{Target: edges[0].Target, Wave: schedule.Rest, From: []string{"1", "3"}, Done: 1, Succeeded: 8, LastVerdict: epoch.Add(-48 * time.Hour)},
+		{Target: newer, Wave: schedule.Rest, From: []string{"2"}, Done: 1, Succeeded: 8, LastVerdict: epoch.Add(-24 * time.Hour)},
+	}}
+	f := from(spreading(3, 3, plan), "3", "3", "3")
+	assert.Equal(t, []string{"n0"}, names(schedule.Decide(f)))
+
+	f.Policies[0].Plan.Rollouts[1].Wave = "one"
+	assert.Len(t, names(schedule.Decide(f)), 3, "the other version never left its canary")
+}
+
+// A retry follows the failed job though the clock of the API server was put back in between.
+func TestARetryFollowsWhateverTheClock(t *testing.T) {
+	holds, retry := job("n0", 5, schedule.Held), job("n0", 1, schedule.Queued)
+	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(holds))}, Nodes: nodes(1), Jobs: []schedule.Job{holds, retry}}
+	assert.Empty(t, schedule.Decide(f).Policies[0].Replace, "an older job of the queue takes no held node over")
+	f.Jobs[1].Request = "reseated"
+	assert.Len(t, schedule.Decide(f).Policies[0].Replace, 1)
+	f.Jobs[0].Request = "reseated"
+	assert.Empty(t, schedule.Decide(f).Policies[0].Replace, "the request was answered by the job that failed")
+}
+
+// What the wave waits for is said where one of its nodes is not Ready.
+func TestANodeThatHoldsAWaveIsNamed(t *testing.T) {
+	canary := schedule.Wave{Name: "canary", Selector: labels.SelectorFromSet(labels.Set{"canary": "true"})}
+	f := spreading(2, 2, schedule.Plan{Waves: []schedule.Wave{canary}})
+	f.Nodes[1].Labels, f.Nodes[1].Ready = map[string]string{"canary": "true"}, false
+	r := schedule.Decide(f).Policies[0].Rollouts[0]
+	assert.Contains(t, r.Message, "0 of 1 node judged")
+	assert.Contains(t, r.Message, "Node n1 is not Ready")
+}
+
+func TestHalts(t *testing.T) {
+	held := func(f *schedule.Facts, n int) { // the first n nodes are held by failed jobs
+		for i := range n {
+			f.Jobs[i].State, f.Jobs[i].Edges[0].Verdict = schedule.Held, schedule.Failed
+			f.Policies[0].Ledger = append(f.Policies[0].Ledger, entry(f.Jobs[i]))
+		}
+	}
+	failed := func(f *schedule.Facts, n int) {
+		held(f, n)
+		for i := range n {
+			f.Jobs[i].State = schedule.Finished
+		}
+	}
+	for name, c := range map[string]struct {
+		halt   schedule.Halt
+		happen func(*schedule.Facts)
+		says   string
+	}{
+		"a held node by default":           {schedule.Halt{}, func(f *schedule.Facts) { held(f, 1) }, "Job n0-j0 failed and holds node n0, which needs a person."},
+		"as many held nodes as may be":     {schedule.Halt{MaxHeld: 2}, func(f *schedule.Facts) { held(f, 2) }, ""},
+		"one more":                         {schedule.Halt{MaxHeld: 2}, func(f *schedule.Facts) { held(f, 3) }, "3 nodes are held, the last by job n0-j0 on node n0; halt.maxHeld is 2."},
+		"held nodes are failures as well":  {schedule.Halt{MaxHeld: 5, MaxFailures: intstr.FromInt32(2)}, func(f *schedule.Facts) { held(f, 2) }, "2 failures in wave rest"},
+		"a percentage is rounded up":       {schedule.Halt{MaxFailures: intstr.FromString("15%")}, func(f *schedule.Facts) { failed(f, 1) }, ""},
+		"a percentage of the wave":         {schedule.Halt{MaxFailures: intstr.FromString("15%")}, func(f *schedule.Facts) { failed(f, 2) }, "halt.maxFailures is 15%"},
+		"failures in a row":                {schedule.Halt{MaxConsecutive: 3}, func(f *schedule.Facts) { failed(f, 3) }, "3 failures without a success in between"},
+		"a row that began before":          {schedule.Halt{MaxConsecutive: 3}, func(f *schedule.Facts) { failed(f, 1); f.Policies[0].Plan.Rollouts[0].Consecutive = 2 }, "halt.maxConsecutiveFailures is 3"},
+		"lenient once most have succeeded": {schedule.Halt{MaxFailures: intstr.FromInt32(1), LenientAfter: 80}, func(f *schedule.Facts) { failed(f, 1); f.Policies[0].Plan.Rollouts[0].Done = 40 }, ""},
+		"but not before":                   {schedule.Halt{MaxFailures: intstr.FromInt32(1), LenientAfter: 81}, func(f *schedule.Facts) { failed(f, 1); f.Policies[0].Plan.Rollouts[0].Done = 40 }, "1 failure in wave rest"},
+		"held nodes are never lenient":     {schedule.Halt{LenientAfter: 10}, func(f *schedule.Facts) { held(f, 1); f.Policies[0].Plan.Rollouts[0].Done = 40 }, "holds node n0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := spreading(10, 10, schedule.Plan{Halt: &c.halt, Rollouts: []schedule.Rollout{{Target: edges[0].Target, Wave: schedule.Rest}}})
+			c.happen(&f)
+			r := schedule.Decide(f).Policies[0].Rollouts[0]
+			if c.says == "" {
+				assert.Nil(t, r.Halted)
+				return
+			}
+			require.NotNil(t, r.Halted)
+			assert.Contains(t, r.Halted.Message, c.says)
+		})
+	}
+}
+
+// A wave whose queued jobs are withdrawn has no verdict, and halts nothing: the failure was tolerated.
+func TestAWithdrawnWaveDoesNotHalt(t *testing.T) {
+	f := spreading(2, 2, schedule.Plan{
+		Waves:    []schedule.Wave{{Name: "canary", Selector: labels.SelectorFromSet(labels.Set{"canary": "true"})}},
+		Halt:     &schedule.Halt{MaxFailures: intstr.FromInt32(3)},
+		Rollouts: []schedule.Rollout{{Target: edges[0].Target, Wave: "canary", Failed: 1, Consecutive: 1, LastVerdict: epoch}},
+	})
+	assert.Nil(t, schedule.Decide(f).Policies[0].Rollouts[0].Halted)
+}
+
+// Of the nodes of the control plane one goes at a time, whatever pools they are in, and none while another one is away.
+func TestOneOfTheControlPlaneGoesAtATime(t *testing.T) {
+	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(9)), policy("a", "pool in (a)", intstr.FromInt32(9))}, Nodes: nodes(4)}
+	for i, pool := range []string{"a", "b", "b", "b"} {
+		f.Nodes[i].Labels = map[string]string{"pool": pool}
+		if i < 3 {
+			f.Nodes[i].Labels["node-role.kubernetes.io/control-plane"] = ""
+		}
+		f.Jobs = append(f.Jobs, job(f.Nodes[i].Name, i, schedule.Queued))
+	}
+	d := schedule.Decide(f)
+	assert.Equal(t, map[string]schedule.Reason{"n1-j1": schedule.BudgetExhausted, "n2-j2": schedule.BudgetExhausted}, reasons(d))
+	assert.Contains(t, d.Wait[0].Message, "Node n0 of the control plane")
+	f.Nodes[2].Ready = false
+	assert.Len(t, schedule.Decide(f).Admit, 1, "the worker alone")
+}
+
+// A rack that pools share is disturbed once, as far as the policies have a budget for it.
+func TestARackOfTwoPools(t *testing.T) {
+	f := schedule.Facts{Nodes: racks("r1", "r1", "r1", "r2")}
+	for _, name := range []string{"default", "a"} {
+		p := policy(name, "pool in ("+name+")", intstr.FromInt32(9))
+		p.Topology = []schedule.TopologyBudget{{Key: "rack", MaxUnavailable: intstr.FromInt32(1)}}
+		f.Policies = append(f.Policies, p)
+	}
+	f.Nodes[0].Labels["pool"], f.Nodes[3].Labels["pool"] = "a", "a"
+	for i := range f.Nodes {
+		f.Jobs = append(f.Jobs, job(f.Nodes[i].Name, i, schedule.Queued))
+	}
+	d := schedule.Decide(f)
+	assert.Equal(t, map[string]schedule.Reason{"n1-j1": schedule.BudgetExhausted, "n2-j2": schedule.BudgetExhausted}, reasons(d))
+	f.Policies[0].Topology[0].MaxUnavailable = intstr.FromString("67%")
+	assert.Len(t, schedule.Decide(f).Admit, 3, "two of the three nodes of rack r1, of which one is in another pool")
+}
