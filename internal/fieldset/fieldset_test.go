@@ -256,3 +256,27 @@ func TestAnotherObjectOfTheSameNameIsNotWritten(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"observedGeneration":-1,"reboots":0}`, string(text))
 }
+
+// The status of a policy is the ledger: one manager writes it, to the version that was read alone.
+func TestTheLedgerIsComparedAndSwapped(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, fieldset.EnsureDefaultPolicy(t.Context(), c))
+	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy}}
+	c.read(p)
+	assert.EqualValues(t, 1, p.Spec.MaxUnavailable.IntValue(), "what the API server defaults")
+	p.Status = v1alpha1.RolloutPolicyStatus{
+		ObservedGeneration: 1, Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady), Nodes: &v1alpha1.RolloutNodes{Selected: 1},
+		Admitted: []v1alpha1.AdmittedNode{{Node: "n1", Job: "j", JobUID: "u"}},
+	}
+	stale := p.DeepCopy()
+	require.NoError(t, fieldset.ApplyRollout(t.Context(), c, p))
+	stale.Status.Admitted = nil
+	assert.True(t, apierrors.IsConflict(fieldset.ApplyRollout(t.Context(), c, stale)), "another version was read")
+	assert.Equal(t, map[string][]string{fieldset.FieldOwnerRollout: {"Ready", "admitted", "nodes", "observedGeneration"}}, c.owned(p))
+	require.NoError(t, fieldset.EnsureDefaultPolicy(t.Context(), c), "what is there stays")
+	p.Spec.State = v1alpha1.RolloutPaused
+	require.NoError(t, c.Update(t.Context(), p), "a person owns the spec, and no default conflicts")
+	require.NoError(t, fieldset.EnsureDefaultPolicy(t.Context(), c))
+	c.read(p)
+	assert.Equal(t, v1alpha1.RolloutPaused, p.Spec.State)
+}

@@ -93,7 +93,7 @@ node_firmware_rollout_completion_timestamp_seconds{policy="storage"} 900
 # HELP node_firmware_rollout_waiting_nodes Nodes with a job that waits for admission, by the reason of the first of them.
 # TYPE node_firmware_rollout_waiting_nodes gauge
 node_firmware_rollout_waiting_nodes{policy="default",reason="BudgetExhausted"} 7
-`), "node_firmware_rollout_complete", "node_firmware_rollout_completion_timestamp_seconds", 
+`), "node_firmware_rollout_complete", "node_firmware_rollout_completion_timestamp_seconds",
 		"node_firmware_rollout_waiting_nodes", "node_firmware_rollout_estimated_completion_timestamp_seconds"))
 }
 

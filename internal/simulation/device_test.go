@@ -91,7 +91,7 @@ func TestTheDevicesOfAClusterSayWhatIsToBeUpdated(t *testing.T) {
 	const digest = "sha256:0000000000000000000000000000000000000000000000000000000000000001"
 	device := func(name, node, running, desired, more string) string {
 		return fmt.Sprintf(`{"kind":"NodeDevice","metadata":{"name":%q},"spec":{"nodeName":%q,"firmware":{"version":%q,"digest":%q,"policy":"Apply"}},
-		  "status":{"vendorID":"15b3","deviceID":"101d","firmware":{"running":%q}%s}}`, name, node, desired, digest, running, more)
+		  "status":{"pciID":"15b3:101d","firmware":{"running":%q}%s}}`, name, node, desired, digest, running, more)
 	}
 	nodes := []simulation.Node{{Name: "a", Ready: true, Labels: map[string]string{}}, {Name: "b", Ready: true, Labels: map[string]string{}}}
 	require.NoError(t, simulation.LoadDevices(file(t, "devices.json", `{"kind":"List","items":[`+

@@ -49,8 +49,10 @@ type Reconciler struct {
 	recorder events.EventRecorder
 	now      func() time.Time
 	ownNode  string
-	mu       sync.Mutex // of written
+	mu       sync.Mutex // of written and working
 	written  map[types.UID]admitted
+	// working are the nodes with a job that had not ended when the last pass looked; nil before the first one.
+	working map[string]bool
 	// reporters are the jobs that reported bad images, also those that are gone before any source lists the images.
 	reporters quarantine.Reporters
 	calendars calendars
@@ -93,7 +95,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&corev1.Node{}, onChange, builder.WithPredicates(nodeChanged)).
 		Watches(&v1alpha1.FirmwareTemplate{}, onChange, builder.WithPredicates(templateChanged)).
 		Watches(&v1alpha1.FirmwareSource{}, onChange, builder.WithPredicates(sourceChanged)).
-		Watches(&v1alpha1.NodeDevice{}, onChange, builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.NodeDevice{}, r.onDevice(), builder.WithPredicates(deviceChanged)).
 		Watches(&v1alpha1.NodeFirmware{}, onChange, builder.WithPredicates(firmwareChanged)).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 			q.Add(pass)
@@ -136,6 +138,47 @@ func sooner(result *ctrl.Result, d time.Duration) {
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// onDevice is onChange for the devices of nodes with a job. Those of others decide nothing: a job that is queued later starts a pass of
+// its own, which looks at them then.
+func (r *Reconciler) onDevice() handler.Funcs {
+	concerns := func(o client.Object) bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		d, ok := o.(*v1alpha1.NodeDevice)
+		return !ok || r.working == nil || r.working[d.Spec.NodeName]
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if concerns(e.Object) {
+				onChange.Create(ctx, e, q)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if concerns(e.ObjectNew) {
+				onChange.Update(ctx, e, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			if concerns(e.Object) {
+				onChange.Delete(ctx, e, q)
+			}
+		},
+	}
+}
+
+// noteWorking remembers which nodes have a job.
+func (r *Reconciler) noteWorking(f facts) {
+	working := make(map[string]bool, len(f.jobs))
+	for _, j := range f.jobs {
+		if stateOf(j) != schedule.Finished {
+			working[j.Spec.NodeName] = true
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.working = working
+}
 
 var onChange = handler.Funcs{
 	CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(pass, coalesce) },

@@ -122,6 +122,7 @@ func TestOneJobANodeEvenWhenTwoOperatorsDisagreeAboutItsPool(t *testing.T) {
 
 func TestACrashBetweenLedgerAndConditionIsRepaired(t *testing.T) {
 	w := newWorld(t)
+	w.create(newPolicy("default", intstr.FromInt32(1), nil))
 	w.nodes("n1", "n2")
 	w.queue("job-1", "n1")
 	w.queue("job-2", "n2")

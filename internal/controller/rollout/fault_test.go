@@ -15,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 )
 
 // fault is what happens at one write of the operator.
@@ -88,6 +86,11 @@ func (f *faulty) Create(ctx context.Context, o client.Object, opts ...client.Cre
 	return f.write("create "+o.GetName(), func() error { return f.Client.Create(ctx, o, opts...) })
 }
 
+func (f *faulty) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	_, name := appliedTo(o)
+	return f.write("create "+name, func() error { return f.Client.Apply(ctx, o, opts...) })
+}
+
 func (f *faulty) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 	return f.write("finalizer of "+o.GetName(), func() error { return f.Client.Patch(ctx, o, p, opts...) })
 }
@@ -99,13 +102,10 @@ type faultyStatus struct {
 	f *faulty
 }
 
-func (s faultyStatus) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
-	return s.f.write("ledger of "+o.GetName(), func() error { return s.SubResourceWriter.Update(ctx, o, opts...) })
-}
-
 func (s faultyStatus) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-	name := *o.(*apply.FirmwareJobApplyConfiguration).Name
-	return s.f.write("condition of "+name, func() error { return s.SubResourceWriter.Apply(ctx, o, opts...) })
+	kind, name := appliedTo(o)
+	what := map[string]string{"RolloutPolicy": "ledger of ", "FirmwareJob": "condition of "}[kind]
+	return s.f.write(what+name, func() error { return s.SubResourceWriter.Apply(ctx, o, opts...) })
 }
 
 const faultBudget = 2

@@ -72,6 +72,7 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 		return f, err
 	}
 	r.lost.note(f, r.now())
+	r.noteWorking(f)
 	r.dropSeen(f)
 	r.calendars.keep(f.policies)
 	var sources v1alpha1.FirmwareSourceList

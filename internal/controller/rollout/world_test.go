@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -149,6 +150,9 @@ type viewStatus struct {
 }
 
 func (s *viewStatus) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	if kind, _ := appliedTo(o); kind == "RolloutPolicy" {
+		return s.SubResourceWriter.Apply(ctx, o, opts...)
+	}
 	if s.view.dies {
 		return errCrash
 	}
@@ -157,6 +161,14 @@ func (s *viewStatus) Apply(ctx context.Context, o runtime.ApplyConfiguration, op
 	for most := s.view.most.Load(); now > most && !s.view.most.CompareAndSwap(most, now); most = s.view.most.Load() {
 	}
 	return s.SubResourceWriter.Apply(ctx, o, opts...)
+}
+
+// appliedTo says which object an apply is about.
+func appliedTo(o runtime.ApplyConfiguration) (kind, name string) {
+	text, _ := json.Marshal(o)
+	var body metav1.PartialObjectMetadata
+	_ = json.Unmarshal(text, &body)
+	return body.Kind, body.Name
 }
 
 // direct reads the API server and lets something happen right after it read the ledgers.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 // world is a planner and a rollout with a cache that lags behind.
@@ -204,4 +205,43 @@ func keys(m map[string]bool) (out []string) {
 		out = append(out, k)
 	}
 	return out
+}
+
+// R000-58: what cannot go takes no room, and no more of it is queued; nodes that could go pass it in the line.
+func TestWhatIsStuckTakesNoRoom(t *testing.T) {
+	w := newWorld()
+	halted, other := schedule.Edge{Target: schedule.Target{Model: "a"}}, schedule.Edge{Target: schedule.Target{Model: "b"}}
+	publish := func(queued int, stuck ...schedule.Target) {
+		w.Publish(map[string]room.Queue{"p": {Limit: 2, Queued: queued, Stuck: stuck}}, func(string) bool { return true })
+	}
+	publish(2)
+	for node, due := range map[string]schedule.Edge{"n0": halted, "n1": other} {
+		w.Note(node, []schedule.Edge{due})
+	}
+	require.False(t, w.plan("n0"))
+	require.False(t, w.plan("n1"))
+	publish(1, halted.Target)
+	assert.Equal(t, []string{"n1"}, w.woken, "n0 came first, and has an update that is halted")
+	assert.True(t, w.plan("n1"))
+	assert.False(t, w.plan("n0"))
+	assert.Equal(t, 1, w.Refused("p"))
+	publish(1)
+	assert.Equal(t, []string{"n1", "n0"}, w.woken, "the halt is lifted")
+	assert.True(t, w.plan("n0"))
+}
+
+// What a node is to get is known once it was planned, also where that is nothing.
+func TestDue(t *testing.T) {
+	w := newWorld()
+	changes := 0
+	w.OnChange(func() { changes++ })
+	e := schedule.Edge{From: "1"}
+	w.Note("n0", []schedule.Edge{e})
+	w.Note("n1", nil)
+	assert.Equal(t, map[string][]schedule.Edge{"n0": {e}, "n1": nil}, w.Due())
+	assert.Zero(t, changes)
+	w.Note("n0", nil)
+	assert.Equal(t, 1, changes, "a wave may be over")
+	w.Forget("n0")
+	assert.NotContains(t, w.Due(), "n0")
 }

@@ -1,8 +1,13 @@
 package scale
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -80,10 +85,14 @@ func (r *run) restart(ctx context.Context) error {
 }
 
 func (r *run) rollOut(ctx context.Context) error {
+	before, err := r.apiSeconds(ctx)
+	if err != nil {
+		return err
+	}
 	if err := r.await(ctx, "each node has a job", func(s *seen) bool { return len(s.jobs) == r.Nodes }); err != nil {
 		return err
 	}
-	err := r.await(ctx, "the rollout is over", func(s *seen) bool {
+	err = r.await(ctx, "the rollout is over", func(s *seen) bool {
 		return len(s.ended) == r.Nodes && len(s.protected) == 0 && s.ledger == 0 && s.appliedNodes() == r.Nodes
 	})
 	if err != nil {
@@ -103,8 +112,38 @@ func (r *run) rollOut(ctx context.Context) error {
 		return err
 	}
 	w, err := r.counted()
+	if err != nil {
+		return err
+	}
 	r.report.RolloutWrites, r.report.WritesPerJob = w.by, float64(w.all)/float64(r.report.Jobs)
+	after, err := r.apiSeconds(ctx)
+	r.report.APIMillisecondsPerJob = (after - before) * 1000 / float64(r.report.Jobs)
 	return err
+}
+
+// apiSeconds is the processor time that the API server has taken so far, by its own metrics.
+func (r *run) apiSeconds(ctx context.Context) (float64, error) {
+	c, err := rest.HTTPClientFor(r.plane.Config())
+	if err != nil {
+		return 0, fmt.Errorf("make client of the API server's metrics: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.plane.Config().Host+"/metrics", nil)
+	if err != nil {
+		return 0, fmt.Errorf("read metrics of the API server: %w", err)
+	}
+	answer, err := c.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("read metrics of the API server: %w", err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if text, is := strings.CutPrefix(lines.Text(), "process_cpu_seconds_total "); is {
+			return strconv.ParseFloat(text, 64)
+		}
+	}
+	return 0, fmt.Errorf("read metrics of the API server: no processor time: %w", errors.Join(lines.Err(), errors.New(answer.Status)))
 }
 
 func (r *run) rest(ctx context.Context) error {

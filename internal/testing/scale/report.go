@@ -35,6 +35,9 @@ type Report struct {
 	// to the end of the rollout for each job, templates, policies and events among them.
 	WritesPerDevice float64 `json:"writesPerDevice"`
 	WritesPerJob    float64 `json:"writesPerJob"`
+	// APIMillisecondsPerJob is the processor time of the API server for each job, from the assignment to the end of the rollout. The
+	// loader's share is in it.
+	APIMillisecondsPerJob float64 `json:"apiMillisecondsPerJob"`
 	// RestWrites are the writes of the operator in the RestSeconds after the rollout.
 	RestWrites int `json:"restWrites"`
 	// RestKinds are the writes at rest by verb and resource.
@@ -78,7 +81,7 @@ func (r *Report) Summary(w io.Writer) {
 		{"seconds to assign", r.AssignSeconds}, {"seconds of as many plain writes", r.RawSeconds},
 		{"seconds to restart", r.RestartSeconds}, {"seconds to queue the jobs", r.QueueSeconds}, {"seconds of the rollout", r.RolloutSeconds},
 		{"admissions a second", r.AdmissionsPerSecond}, {"admitted at once", r.AdmittedAtOnce},
-		{"writes for each device", r.WritesPerDevice}, {"writes for each job", r.WritesPerJob}, {"writes at rest", r.RestWrites},
+		{"writes for each device", r.WritesPerDevice}, {"writes for each job", r.WritesPerJob}, {"API server's milliseconds for each job", r.APIMillisecondsPerJob}, {"writes at rest", r.RestWrites},
 		{"peak of the operator's memory, MiB", r.PeakMiB},
 	} {
 		if f, ok := row.value.(float64); ok {

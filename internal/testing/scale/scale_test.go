@@ -45,4 +45,5 @@ func TestARolloutCostsFewWritesAndNoneAtRest(t *testing.T) {
 		assert.Less(t, size, 256.0, kind)
 	}
 	assert.NotZero(t, r.PeakMiB)
+	assert.Positive(t, r.APIMillisecondsPerJob)
 }
