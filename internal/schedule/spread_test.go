@@ -135,14 +135,18 @@ func TestHalts(t *testing.T) {
 		happen func(*schedule.Facts)
 		says   string
 	}{
-		"a held node by default":           {schedule.Halt{}, func(f *schedule.Facts) { held(f, 1) }, "Job n0-j0 failed and holds node n0, which needs a person."},
-		"as many held nodes as may be":     {schedule.Halt{MaxHeld: 2}, func(f *schedule.Facts) { held(f, 2) }, ""},
-		"one more":                         {schedule.Halt{MaxHeld: 2}, func(f *schedule.Facts) { held(f, 3) }, "3 nodes are held, the last by job n0-j0 on node n0; halt.maxHeld is 2."},
-		"held nodes are failures as well":  {schedule.Halt{MaxHeld: 5, MaxFailures: intstr.FromInt32(2)}, func(f *schedule.Facts) { held(f, 2) }, "2 failures in wave rest"},
-		"a percentage is rounded up":       {schedule.Halt{MaxFailures: intstr.FromString("15%")}, func(f *schedule.Facts) { failed(f, 1) }, ""},
-		"a percentage of the wave":         {schedule.Halt{MaxFailures: intstr.FromString("15%")}, func(f *schedule.Facts) { failed(f, 2) }, "halt.maxFailures is 15%"},
-		"failures in a row":                {schedule.Halt{MaxConsecutive: 3}, func(f *schedule.Facts) { failed(f, 3) }, "3 failures without a success in between"},
-		"a row that began before":          {schedule.Halt{MaxConsecutive: 3}, func(f *schedule.Facts) { failed(f, 1); f.Policies[0].Plan.Rollouts[0].Consecutive = 2 }, "halt.maxConsecutiveFailures is 3"},
+		"a held node by default":          {schedule.Halt{}, func(f *schedule.Facts) { held(f, 1) }, "Job n0-j0 failed and holds node n0, which needs a person."},
+		"as many held nodes as may be":    {schedule.Halt{MaxHeld: 2}, func(f *schedule.Facts) { held(f, 2) }, ""},
+		"one more":                        {schedule.Halt{MaxHeld: 2}, func(f *schedule.Facts) { held(f, 3) }, "3 nodes are held, the last by job n0-j0 on node n0; halt.maxHeld is 2."},
+		"held nodes are failures as well": {schedule.Halt{MaxHeld: 5, MaxFailures: intstr.FromInt32(2)}, func(f *schedule.Facts) { held(f, 2) }, "2 failures in wave rest"},
+		"a percentage is rounded up":      {schedule.Halt{MaxFailures: intstr.FromString("15%")}, func(f *schedule.Facts) { failed(f, 1) }, ""},
+		"a percentage of the wave":        {schedule.Halt{MaxFailures: intstr.FromString("15%")}, func(f *schedule.Facts) { failed(f, 2) }, "halt.maxFailures is 15%"},
+		"failures in a row":               {schedule.Halt{MaxConsecutive: 3}, func(f *schedule.Facts) { failed(f, 3) }, "3 failures without a success in between"},
+		"a row that began before":         {schedule.Halt{MaxConsecutive: 3}, func(f *schedule.Facts) { failed(f, 1); f.Policies[0].Plan.Rollouts[0].Consecutive = 2 }, "halt.maxConsecutiveFailures is 3"},
+		"a success ends the row": {schedule.Halt{MaxConsecutive: 3}, func(f *schedule.Facts) {
+			failed(f, 2)
+			f.Jobs[0].Edges[0].Verdict, f.Policies[0].Plan.Rollouts[0].Consecutive = schedule.Succeeded, 2
+		}, ""},
 		"lenient once most have succeeded": {schedule.Halt{MaxFailures: intstr.FromInt32(1), LenientAfter: 80}, func(f *schedule.Facts) { failed(f, 1); f.Policies[0].Plan.Rollouts[0].Done = 40 }, ""},
 		"but not before":                   {schedule.Halt{MaxFailures: intstr.FromInt32(1), LenientAfter: 81}, func(f *schedule.Facts) { failed(f, 1); f.Policies[0].Plan.Rollouts[0].Done = 40 }, "1 failure in wave rest"},
 		"held nodes are never lenient":     {schedule.Halt{LenientAfter: 10}, func(f *schedule.Facts) { held(f, 1); f.Policies[0].Plan.Rollouts[0].Done = 40 }, "holds node n0"},
