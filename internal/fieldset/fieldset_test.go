@@ -138,7 +138,7 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	c.execute(job, running())
 	got := c.owned(job)
 	assert.Len(t, got, 2)
-	assert.Equal(t, []string{"Admitted"}, got["node-firmware-operator"])
+	assert.Equal(t, []string{"Admitted"}, got["node-firmware-operator-rollout"])
 	assert.ElementsMatch(t, []string{"observedGeneration", "startTime", "maintenance", "steps", "reboots", "verdict", "badImages",
 		"Ready", "Reconciling", "MaintenanceReady"}, got["firmware-daemon"])
 	assert.Empty(t, job.Status.Steps[0].Message, "what is absent stays absent")

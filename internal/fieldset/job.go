@@ -38,6 +38,6 @@ func ApplyAdmission(ctx context.Context, c client.Client, job *v1alpha1.Firmware
 	admitted, err := conditions(all, v1alpha1.ConditionAdmitted)
 	body := applyv1alpha1.FirmwareJob(job.Name).WithUID(job.UID).WithResourceVersion(version).WithStatus(
 		applyv1alpha1.FirmwareJobStatus().WithConditions(admitted...))
-	err = apply(ctx, c, v1alpha1.FieldOwnerOperator, body, err, "condition Admitted of firmware job "+job.Name)
+	err = apply(ctx, c, FieldOwnerRollout, body, err, "condition Admitted of firmware job "+job.Name)
 	return ptr.Deref(body.ResourceVersion, ""), err
 }
