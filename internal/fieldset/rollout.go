@@ -32,9 +32,11 @@ func ApplyRollout(ctx context.Context, c client.Client, p *v1alpha1.RolloutPolic
 }
 
 // EnsureDefaultPolicy makes the policy that takes every node no other one selects, as the API server's defaults have it. What a person
-// wrote there stays.
+// wrote there stays. The label gives the operator a field to own: of an object without any field manager, the first apply to its status
+// would make one that owns the defaults, and a person's apply would conflict.
 func EnsureDefaultPolicy(ctx context.Context, c client.Client) error {
 	body := rolloutPolicy(v1alpha1.DefaultRolloutPolicy)
+	body.SetLabels(map[string]string{"app.kubernetes.io/managed-by": v1alpha1.FieldOwnerOperator})
 	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(FieldOwnerRollout)); err != nil {
 		return fmt.Errorf("create rollout policy %s: %w", v1alpha1.DefaultRolloutPolicy, err)
 	}

@@ -62,15 +62,16 @@ func (r *Reconciler) writeProgress(old *v1alpha1.RolloutPolicy, s *v1alpha1.Roll
 	atRest := len(o.Queue)+len(o.Ledger) == 0
 	wasAtRest := s.StartTime == nil || meta.IsStatusConditionTrue(old.Status.Conditions, v1alpha1.ConditionComplete)
 	if !atRest && wasAtRest {
-		s.StartTime = timeOf(now)
+		s.StartTime, s.EstimatedCompletionTime = timeOf(now), nil
 		delete(r.paces, old.UID)
 	}
 	p := r.paceOf(old.UID, now)
 	p.ended += ended
 	left := len(o.Queue) + len(o.Ledger) + r.refused(old.Name)
 	switch same := slices.Equal(old.Status.Waiting, s.Waiting); {
-	case atRest || !p.canEstimate(o):
+	case atRest || !isSteady(o):
 		s.EstimatedCompletionTime = nil
+	case p.ended < minEnded || p.ended < o.Budget: // what another process derived holds
 	case ended > 0 || !same || s.EstimatedCompletionTime == nil:
 		each := max(time.Second, open.Elapsed(p.since, now)/time.Duration(p.ended))
 		s.EstimatedCompletionTime = nil
@@ -89,13 +90,9 @@ func (r *Reconciler) paceOf(policy types.UID, now time.Time) *pace {
 	return p
 }
 
-// canEstimate reports whether the pace so far says something about the rest of the rollout: enough jobs have ended, and what is
-// left waits for nothing but time that is known.
-func (p *pace) canEstimate(o schedule.Outcome) bool {
-	if p.ended < minEnded || p.ended < o.Budget || len(o.Held) > 0 || o.TooLong != 0 {
-		return false
-	}
-	return !slices.ContainsFunc(o.Queue, func(w schedule.Waiting) bool {
+// isSteady reports whether what is left of a rollout waits for nothing but time that is known.
+func isSteady(o schedule.Outcome) bool {
+	return len(o.Held) == 0 && o.TooLong == 0 && !slices.ContainsFunc(o.Queue, func(w schedule.Waiting) bool {
 		return w.Reason != schedule.BudgetExhausted && w.Reason != schedule.OutsideWindow
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,11 +31,11 @@ type stubbornStatus struct {
 	s stubborn
 }
 
-func (s stubbornStatus) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
-	if o.GetName() == s.s.policy {
+func (s stubbornStatus) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	if kind, name := appliedTo(o); kind == "RolloutPolicy" && name == s.s.policy {
 		return s.s.err
 	}
-	return s.SubResourceWriter.Update(ctx, o, opts...)
+	return s.SubResourceWriter.Apply(ctx, o, opts...)
 }
 
 // A policy that cannot be written admits nothing, and stops no other pool, whichever comes first by name.

@@ -185,8 +185,8 @@ func TestWindowsThatCannotBeWorkedWithStopTheirOwnPool(t *testing.T) {
 		}, v1alpha1.ReasonInvalidSpec, `spec.windows[0].schedule: "0 0 30 2 *" never comes`, v1alpha1.ReasonInvalidSpec},
 		"an hour that does not exist": {func(s *v1alpha1.RolloutPolicySpec) {
 			s.Windows = append(s.Windows, v1alpha1.RolloutWindow{Name: "f", Effect: v1alpha1.WindowDeny, Schedule: "0 25 * * *", Duration: minutes(60)})
-		}, v1alpha1.ReasonInvalidSpec, "spec.freezes[0].schedule: ", v1alpha1.ReasonInvalidSpec},
-		"a freeze over every window": {func(s *v1alpha1.RolloutPolicySpec) {
+		}, v1alpha1.ReasonInvalidSpec, "spec.windows[0].schedule: ", v1alpha1.ReasonInvalidSpec},
+		"a Deny over every window": {func(s *v1alpha1.RolloutPolicySpec) {
 			s.Windows = []v1alpha1.RolloutWindow{day}
 			s.Windows = append(s.Windows, v1alpha1.RolloutWindow{Name: "f", Effect: v1alpha1.WindowDeny, Schedule: "0 7 * * *", Duration: minutes(720)})
 		}, v1alpha1.ReasonNeverOpens, "No window opens within a year. Until the windows are changed", v1alpha1.ReasonOutsideWindow},
