@@ -95,7 +95,7 @@ type CatalogRequests struct {
 
 // CatalogProvider is one place that versions are looked for in.
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Sources') != has(self.url)",message="name the url of the provider; only the type Sources takes none"
-// +kubebuilder:validation:XValidation:rule="!has(self.url) || (self.type == 'OCI' ? self.url.matches('^oci://[^ ]+$') : self.url.matches('^(https|file)://[^ ]+$'))",message="url must begin with https:// or file://, and with oci:// for the type OCI, and hold no blanks"
+// +kubebuilder:validation:XValidation:rule="!has(self.url) || (self.type == 'OCI' ? self.url.matches('^oci://[^ ]+$') : self.url.matches('^(https|file)://[^ ]+$'))",message="url must begin with https:// or file://, or with oci:// for the type OCI, and contain no spaces"
 // +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.matches('^[a-z]+://[^/]*@')",message="url must not carry credentials"
 // +kubebuilder:validation:XValidation:rule="self.type != 'OCI' || !has(self.url) || self.url.matches('^oci://[^/]+/[^@:]+$')",message="url of the type OCI is oci://registry/repository, without a tag or digest"
 // +kubebuilder:validation:XValidation:rule="self.type != 'Sources' || !has(self.secretRef) && !has(self.caRef)",message="the type Sources opens no connection and takes neither secretRef nor caRef"

@@ -73,7 +73,7 @@ type RolloutPolicySpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:XValidation:rule="self.filter(w, has(w.size) && type(w.size) == int).map(w, int(w.size)).isSorted()",message="the size of a wave counts the waves before it, so no number may be less than one before it"
+	// +kubebuilder:validation:XValidation:rule="self.filter(w, has(w.size) && type(w.size) == int).map(w, int(w.size)).isSorted()",message="the size of a wave includes the waves before it, so it must not decrease"
 	Waves []RolloutWave `json:"waves,omitempty"`
 	// halt says after which failures an update is admitted to no more nodes of the pool, until requests.resume changes. With waves its
 	// default is maxFailures 1 and maxHeld 0. Written by the user.

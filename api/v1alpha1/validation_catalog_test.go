@@ -77,7 +77,7 @@ func TestCatalogSpecs(t *testing.T) {
 		"plain http": {func(s *v1alpha1.FirmwareCatalogSpec) {
 			s.Providers = someProviders()[1:2]
 			s.Providers[0].URL = "http://a/b"
-		}, "url must begin with https:// or file://, and with oci:// for the type OCI, and hold no blanks"},
+		}, "url must begin with https:// or file://, or with oci:// for the type OCI, and contain no spaces"},
 		"credentials": {func(s *v1alpha1.FirmwareCatalogSpec) {
 			s.Providers = someProviders()[1:2]
 			s.Providers[0].URL = "https://u:p@a/b"
@@ -85,7 +85,7 @@ func TestCatalogSpecs(t *testing.T) {
 		"oci that is none": {func(s *v1alpha1.FirmwareCatalogSpec) {
 			s.Providers = someProviders()[4:]
 			s.Providers[0].URL = "https://a/b"
-		}, "url must begin with https:// or file://, and with oci:// for the type OCI, and hold no blanks"},
+		}, "url must begin with https:// or file://, or with oci:// for the type OCI, and contain no spaces"},
 		"oci with a tag": {func(s *v1alpha1.FirmwareCatalogSpec) {
 			s.Providers = someProviders()[4:]
 			s.Providers[0].URL = "oci://registry.example.com:5000/firmware:v1"

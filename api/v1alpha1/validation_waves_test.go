@@ -36,7 +36,7 @@ func TestWavesValidation(t *testing.T) {
 		{name: "no nodes", change: waves(of("none", intstr.FromInt32(0))), field: "spec.waves[0].size", message: "size must be a number of nodes from 1 or a percentage from 1% to 100%"},
 		{name: "no percentage", change: waves(of("none", intstr.FromString("0%"))), field: "spec.waves[0].size", message: "should match"},
 		{name: "words", change: waves(of("some", intstr.FromString("some"))), field: "spec.waves[0].size", message: "should match"},
-		{name: "numbers out of order", change: waves(of("five", intstr.FromInt32(5)), of("two", intstr.FromInt32(2))), field: "spec.waves", message: "the size of a wave counts the waves before it, so no number may be less than one before it"},
+		{name: "numbers out of order", change: waves(of("five", intstr.FromInt32(5)), of("two", intstr.FromInt32(2))), field: "spec.waves", message: "the size of a wave includes the waves before it, so it must not decrease"},
 		{name: "one name twice", change: waves(of("a", intstr.FromInt32(1)), of("a", intstr.FromInt32(2))), field: "spec.waves[1]", message: "Duplicate"},
 		{name: "the name of the rest", change: waves(of("rest", intstr.FromInt32(1))), field: "spec.waves[0].name", message: "rest is the name of what follows the last wave; choose another one"},
 		{name: "a soak of years", change: waves(v1alpha1.RolloutWave{Name: "a", Size: size(intstr.FromInt32(1)), Soak: "9999h"}), field: "spec.waves[0].soak", message: "soak must be a duration from 0s to 720h, such as 24h"},

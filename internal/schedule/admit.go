@@ -170,7 +170,7 @@ func (p *pass) heldBy(c *candidate) (*holder, Reason, string) {
 	if len(hs) == 1 && owner.State == Held && c.job.follows(owner) {
 		return &hs[0], "", ""
 	}
-	return nil, NodeBusy, fmt.Sprintf("Job %s has node %s; this job follows when that one is done.", owner.Name, c.job.Node)
+	return nil, NodeBusy, fmt.Sprintf("Job %s holds node %s; this job follows when that one is done.", owner.Name, c.job.Node)
 }
 
 // poolFor is the policy a node belongs to, or why it admits nothing at all.
@@ -191,7 +191,7 @@ func (p *pass) poolFor(n *node) (*pool, Reason, string) {
 	case o.Aborted:
 		return nil, Aborted, o.aborted()
 	case o.Paused:
-		return nil, Paused, fmt.Sprintf("Rollout policy %s is paused; set its state to Active to go on.", o.Name)
+		return nil, Paused, fmt.Sprintf("Rollout policy %s is paused; set its state to Active to continue.", o.Name)
 	case o.out.Budget == 0:
 		return nil, BudgetExhausted, fmt.Sprintf("Policy %s admits no node because its maxUnavailable is %s.",
 			o.Name, o.MaxUnavailable.String())

@@ -3,6 +3,7 @@ package schedule
 import (
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 )
 
@@ -93,25 +94,25 @@ type Reason string
 
 // The reasons to wait.
 const (
-	BudgetExhausted Reason = "BudgetExhausted"
-	OutsideWindow   Reason = "OutsideWindow"
-	Paused          Reason = "Paused"
-	Aborted         Reason = "Aborted"
-	InConflict      Reason = "Conflict"
-	InvalidSpec     Reason = "InvalidSpec"
-	NodeBusy        Reason = "NodeBusy"
-	NodeNotReady    Reason = "NodeNotReady"
-	NodeMissing     Reason = "NodeGone"
-	JobCancelled    Reason = "Cancelled"
-	Quarantined     Reason = "Quarantined"
-	DeviceUnhealthy Reason = "DeviceUnhealthy"
-	ImageNotFound   Reason = "ImageNotFound"
+	BudgetExhausted Reason = v1alpha1.ReasonBudgetExhausted
+	OutsideWindow   Reason = v1alpha1.ReasonOutsideWindow
+	Paused          Reason = v1alpha1.ReasonPaused
+	Aborted         Reason = v1alpha1.ReasonAborted
+	InConflict      Reason = v1alpha1.ReasonConflict
+	InvalidSpec     Reason = v1alpha1.ReasonInvalidSpec
+	NodeBusy        Reason = v1alpha1.ReasonNodeBusy
+	NodeNotReady    Reason = v1alpha1.ReasonNodeNotReady
+	NodeMissing     Reason = v1alpha1.ReasonNodeGone
+	JobCancelled    Reason = v1alpha1.ReasonCancelled
+	Quarantined     Reason = v1alpha1.ReasonQuarantined
+	DeviceUnhealthy Reason = v1alpha1.ReasonDeviceUnhealthy
+	ImageNotFound   Reason = v1alpha1.ReasonImageNotFound
 	// WaitingForWave: the open wave of an update does not include the node, or soaks. WaveEmpty: it chooses none of the nodes that wait,
 	// and no node has succeeded yet.
-	WaitingForWave Reason = "WaitingForWave"
-	WaveEmpty      Reason = "WaveEmpty"
+	WaitingForWave Reason = v1alpha1.ReasonWaitingForWave
+	WaveEmpty      Reason = v1alpha1.ReasonWaveEmpty
 	// RolloutHalted: too many nodes failed with the image.
-	RolloutHalted Reason = "RolloutHalted"
+	RolloutHalted Reason = v1alpha1.ReasonRolloutHalted
 )
 
 // Waiting is a job that waits, with the reason and a message for people.

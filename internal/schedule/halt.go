@@ -180,7 +180,7 @@ func (p *pass) refuseStopped() {
 }
 
 func (o *pool) aborted() string {
-	return fmt.Sprintf("Rollout policy %s is aborted; set its state to Active to begin again.", o.Name)
+	return fmt.Sprintf("Rollout policy %s is aborted; set its state to Active to start again.", o.Name)
 }
 
 // repeats reports whether the job is to try the same images again on a node that a failed job holds. A person asked for it, and it

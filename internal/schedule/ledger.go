@@ -31,6 +31,6 @@ func (p *pass) ledgerFull(c *candidate) (Reason, string) {
 	if c.pool.hasRoom(c.job.entry()) {
 		return "", ""
 	}
-	return BudgetExhausted, fmt.Sprintf("Policy %s has %d admitted nodes, which is as many as one policy can list; the job goes as soon as "+
+	return BudgetExhausted, fmt.Sprintf("Policy %s has %d admitted nodes, the most that one policy can list; the job starts as soon as "+
 		"one of them is done. To disturb more nodes at once, divide them among several policies.", c.pool.Name, len(c.pool.out.Ledger))
 }

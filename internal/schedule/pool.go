@@ -81,7 +81,7 @@ func (p *pass) count() {
 		if o.Invalid == "" {
 			o.out.Budget = Budget(o.MaxUnavailable, o.out.Nodes)
 		}
-		o.usedUp = fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; the job goes as soon as a node is back.%s",
+		o.usedUp = fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; the job starts as soon as one is back.%s",
 			o.Name, o.MaxUnavailable.String(), p.aboutLost(o.lost))
 		// Where they leave room, the jobs wait for other nodes. That is said to thousands of jobs, and again when it ends.
 		if len(o.unheard) > 0 && len(o.unheard) >= o.out.Budget {

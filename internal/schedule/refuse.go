@@ -58,7 +58,7 @@ func quarantineRefusal(q QuarantinedUpdate) refusal {
 
 func rollbackRefusal(u UnlistedRollback) refusal {
 	return refusal{ImageNotFound, fmt.Sprintf("No FirmwareSource lists the rollbackDigest of device %s (%s) as an image of version %s for its "+
-		"model and board, so nothing is flashed that could not be taken back safely. List it there, or create the job again without "+
+		"model and board, so nothing is flashed, because it could not be rolled back safely. List it there, or create the job again without "+
 		"rollbackDigest.", u.Device, u.Digest, u.Version)}
 }
 

@@ -40,13 +40,13 @@ func (p *pass) aboutLost(nodes []string) string {
 // aboutUnheard says that the places of nodes are kept until their daemons report; it begins with a space. Many nodes are not named,
 // because they report one after the other.
 func aboutUnheard(nodes []string, until time.Time) string {
-	subject := "Nodes whose daemons have not reported since the operator began count too, until they do"
+	subject := "Nodes whose daemons have not reported since the operator started count too, until they do"
 	remedy := "If they do not run, see why"
 	if len(nodes) <= maxNamed {
 		slices.Sort(nodes)
-		subject = fmt.Sprintf("The daemons of %s have not reported since the operator began; these nodes count until they do", enumerate(nodes))
+		subject = fmt.Sprintf("The daemons of %s have not reported since the operator started; these nodes count until they do", enumerate(nodes))
 		if len(nodes) == 1 {
-			subject = fmt.Sprintf("The daemon of %s has not reported since the operator began; the node counts until it does", nodes[0])
+			subject = fmt.Sprintf("The daemon of %s has not reported since the operator started; the node counts until it does", nodes[0])
 		}
 		remedy = fmt.Sprintf("If none runs there any more, delete the NodeFirmware (kubectl delete nfw %s)", nodes[0])
 	}

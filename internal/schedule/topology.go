@@ -129,10 +129,10 @@ func (p *pass) crowded(c *candidate) (Reason, string) {
 			return BudgetExhausted, fmt.Sprintf("Policy %s admits no node because its topology budget for %s is %s.", c.pool.Name, b.Key,
 				b.MaxUnavailable.String())
 		case value == "":
-			return BudgetExhausted, fmt.Sprintf("%[1]d of %[1]d in policy %[2]s without label %[3]s: as many nodes are disturbed as may be; the job goes "+
+			return BudgetExhausted, fmt.Sprintf("%[1]d of %[1]d in policy %[2]s without label %[3]s: no more nodes may be disturbed; the job starts "+
 				"as soon as one of them is back.%[4]s", budget, c.pool.Name, b.Key, p.aboutLost(p.among(c.pool.lost, b.Key, value)))
 		default:
-			return BudgetExhausted, fmt.Sprintf("%[1]d of %[1]d in %[3]s %[4]s by policy %[2]s: as many nodes are disturbed as may be; the job goes as soon as "+
+			return BudgetExhausted, fmt.Sprintf("%[1]d of %[1]d in %[3]s %[4]s by policy %[2]s: no more nodes may be disturbed; the job starts as soon as "+
 				"one of them is back.%[5]s", budget, c.pool.Name, b.Key, value, p.aboutLost(p.among(c.pool.lost, b.Key, value)))
 		}
 	}

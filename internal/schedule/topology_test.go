@@ -30,9 +30,9 @@ func TestTopologyBudgets(t *testing.T) {
 		message  string
 	}{
 		"one for each rack": {racks: []string{"r1", "r1", "r2"}, budget: intstr.FromInt32(1), admitted: []string{"n0", "n2"},
-			message: "1 of 1 in rack r1 by policy default: as many nodes are disturbed as may be; the job goes as soon as one of them is back."},
+			message: "1 of 1 in rack r1 by policy default: no more nodes may be disturbed; the job starts as soon as one of them is back."},
 		"nodes without the label are one domain": {racks: []string{"", "", "r2"}, budget: intstr.FromInt32(1), admitted: []string{"n0", "n2"},
-			message: "1 of 1 in policy default without label rack: as many nodes are disturbed as may be; the job goes as soon as one of them is back."},
+			message: "1 of 1 in policy default without label rack: no more nodes may be disturbed; the job starts as soon as one of them is back."},
 		"a percentage of the domain, rounded down": {racks: []string{"r1", "r1", "r1", "r1", "r1", "r2"}, budget: intstr.FromString("50%"),
 			admitted: []string{"n0", "n1", "n5"}},
 		"nothing": {racks: []string{"r1", "r2"}, budget: intstr.FromInt32(0), admitted: nil,

@@ -120,7 +120,7 @@ func (p *pass) inWave(c *candidate) (Reason, string) {
 	for _, e := range c.job.Edges {
 		r := c.pool.rollouts[e.Target]
 		if r == nil {
-			return WaitingForWave, fmt.Sprintf("Rollout policy %s follows %d updates, which is as many as it can; the update of %s is admitted "+
+			return WaitingForWave, fmt.Sprintf("Rollout policy %s follows %d updates, the most that it can; the update of %s is admitted "+
 				"when one of them is over.", c.pool.Name, MaxRollouts, e.Target)
 		}
 		if r.stopped.reason != "" {

@@ -72,10 +72,10 @@ func jobArchived(f JobFacts) []Condition {
 	switch {
 	case len(f.NoWayBack) > 0:
 		return []Condition{{v1alpha1.ConditionRollbackAvailable, metav1.ConditionFalse, v1alpha1.ReasonRollbackUnavailable,
-			sentence("What runs cannot be restored on " + strings.Join(f.NoWayBack, "; "))}}
+			sentence("The running firmware cannot be restored on " + strings.Join(f.NoWayBack, "; "))}}
 	case f.Archived:
 		return []Condition{{v1alpha1.ConditionRollbackAvailable, metav1.ConditionTrue, v1alpha1.ReasonArchived,
-			"What ran before can be restored on every device of the job."}}
+			"The previous firmware can be restored on every device of the job."}}
 	}
 	return nil
 }
@@ -85,16 +85,16 @@ func jobGuarded(f JobFacts) []Condition {
 	switch {
 	case f.Unguarded != "" && f.Outcome != "":
 		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonGuardUnavailable,
-			sentence("While the job ran the node had no guard: " + f.Unguarded)}}
+			sentence("The node had no guard while the job ran: " + f.Unguarded)}}
 	case f.Guarded && f.Outcome != "":
 		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonGuardInstalled,
 			"The node had a guard while the job ran."}}
 	case f.Unguarded != "":
 		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonGuardUnavailable,
-			sentence("After a reboot nothing restores this node where the new firmware of its network adapter cuts it off: " + f.Unguarded)}}
+			sentence("If the new firmware of its network adapter cuts this node off, nothing restores it after a reboot: " + f.Unguarded)}}
 	case f.Guarded:
 		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonGuardInstalled,
-			"The node restores what ran before by itself where its network adapter cuts it off, after a reboot too."}}
+			"The node restores the previous firmware by itself if its network adapter cuts it off, even after a reboot."}}
 	}
 	return nil
 }
@@ -104,11 +104,11 @@ func jobExposed(f JobFacts) []Condition {
 	var reasons, amiss []string
 	if f.Unprotected != "" {
 		reasons = append(reasons, v1alpha1.ReasonNoScope)
-		amiss = append(amiss, "the host's systemd did not take a write over, so do not delete the daemon's pod before the job has ended: "+f.Unprotected)
+		amiss = append(amiss, "the host's systemd did not take over a write, so do not delete the daemon's pod before the job has ended: "+f.Unprotected)
 	}
 	if f.Uninhibited != "" {
 		reasons = append(reasons, v1alpha1.ReasonNoInhibitor)
-		amiss = append(amiss, "the host was not kept from shutting down, so do not reboot it by force before the job has ended: "+f.Uninhibited)
+		amiss = append(amiss, "a shutdown of the host could not be delayed, so do not force a reboot before the job has ended: "+f.Uninhibited)
 	}
 	if len(amiss) == 0 {
 		return nil
@@ -124,12 +124,12 @@ func jobRollback(f JobFacts) []Condition {
 		return nil
 	case r.Done:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonRolledBack
-		c.Message = fmt.Sprintf("What ran before runs again on %s and the node is healthy.", strings.Join(r.Devices, ", "))
+		c.Message = fmt.Sprintf("The previous firmware runs again on %s and the node is healthy.", strings.Join(r.Devices, ", "))
 	case r.Failure != nil:
 		c.Reason, c.Message = v1alpha1.ReasonNeedsIntervention, sentence(r.Failure.Message)
 	default:
 		c.Reason = v1alpha1.ReasonRollingBack
-		c.Message = fmt.Sprintf("What ran before is being restored on %s.", strings.Join(r.Devices, ", "))
+		c.Message = fmt.Sprintf("The previous firmware is being restored on %s.", strings.Join(r.Devices, ", "))
 	}
 	return []Condition{c}
 }
@@ -146,7 +146,7 @@ func jobReady(f JobFacts) []Condition {
 	}
 	who, message := "Step "+f.Step, "Step "+f.Step+" runs."
 	if f.Step == "" { // before the first, after the last, and for a moment between two
-		who, message = "The job", "The daemon decides about the next step."
+		who, message = "The job", "The daemon is deciding on the next step."
 	}
 	if f.Waiting != "" {
 		message = fmt.Sprintf("%s waits: %s", who, f.Waiting)
@@ -165,7 +165,7 @@ func jobReady(f JobFacts) []Condition {
 	}
 	if f.Released && f.Failure != nil { // the job has ended; only its node is not back yet
 		out = append(out, failedCondition(*f.Failure), Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonProgressing,
-			fmt.Sprintf("Node %s is being returned to service by request.", f.Node)})
+			fmt.Sprintf("Node %s is being returned to service as requested.", f.Node)})
 	}
 	return out
 }
@@ -193,15 +193,15 @@ func jobFailed(f JobFacts) []Condition {
 		return append(stalled(v1alpha1.ReasonNeedsIntervention, message+" "+held), failed,
 			Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonNeedsIntervention, held})
 	case f.Rollback != nil && f.Rollback.Done:
-		return append(stalled(reason, message+" What ran before runs again; the image is quarantined."), failed)
+		return append(stalled(reason, message+" The previous firmware runs again; the image is quarantined."), failed)
 	case f.Held:
 		held := fmt.Sprintf("%s. Fix the cause, then set spec.requests.retry of nodefirmware/%s to a new value to try "+
 			"again, or spec.requests.release to return the node to service as it is.", stays, f.Node)
 		return append(stalled(reason, message+" "+held), failed, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, reason, held})
 	case f.Released:
-		return append(stalled(v1alpha1.ReasonReleased, "The node was returned to service by request. "+message), failed)
+		return append(stalled(v1alpha1.ReasonReleased, "The node was returned to service as requested. "+message), failed)
 	case f.SupersededBy != "":
-		return append(stalled(v1alpha1.ReasonSuperseded, fmt.Sprintf("Job %s took the node over. %s", f.SupersededBy, message)), failed)
+		return append(stalled(v1alpha1.ReasonSuperseded, fmt.Sprintf("Job %s took over the node. %s", f.SupersededBy, message)), failed)
 	}
 	return append(stalled(reason, message), failed)
 }

@@ -20,12 +20,12 @@ func jobCancelling(f JobFacts) []Condition {
 		c.Message = fmt.Sprintf("Step %s has until %s to end by itself, and no other step begins. Set spec.cancel.mode to Force to end it at once.",
 			f.Step, f.GraceUntil.UTC().Format(time.RFC3339))
 	case f.Failure != nil:
-		c.Message = fmt.Sprintf("The job has failed already and step %s finishes what follows from that, which is not cancelled. Wait for its end.", f.Step)
+		c.Message = fmt.Sprintf("The job has already failed, and step %s, which follows from that, cannot be cancelled. Wait for it to end.", f.Step)
 	case f.Cancelling == step.WriteRunning && f.CancelForce:
-		c.Message = fmt.Sprintf("Step %s writes to the hardware, which force does not break off either. The job ends right after the write and holds the node.",
+		c.Message = fmt.Sprintf("Step %s writes to the hardware and is never interrupted, not even by force. The job ends right after the write and holds the node.",
 			f.Step)
 	case f.Cancelling == step.WriteRunning:
-		c.Message = fmt.Sprintf("Step %s writes to the hardware and is never broken off. The job ends right after the step and holds the node.", f.Step)
+		c.Message = fmt.Sprintf("Step %s writes to the hardware and is never interrupted. The job ends right after the step and holds the node.", f.Step)
 	default:
 		c.Message = fmt.Sprintf("Step %s may not be interrupted. The job ends right after it.", f.Step)
 	}

@@ -23,7 +23,7 @@ func JobStranded(job, node string, old []metav1.Condition, generation int64, now
 // daemon that would report.
 func JobNodeGone(node string, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	message := fmt.Sprintf("Node %s does not exist any more, so the job was ended. What it did on the machine is not known; "+
-		"when the machine joins again its devices are read anew and what is still due is planned.", node)
+		"when the machine joins again, its devices are read again and what is still due is planned.", node)
 	want := append(stalled(v1alpha1.ReasonNodeGone, message),
 		Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonNodeGone, message})
 	if meta.FindStatusCondition(old, v1alpha1.ConditionMaintenanceReady) != nil {

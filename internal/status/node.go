@@ -168,7 +168,7 @@ func nodeReady(f NodeFacts) []Condition {
 		}
 	}
 	if assigned == 0 {
-		return ready(v1alpha1.ReasonNotAssigned, fmt.Sprintf("%s; no template and no pin assigns firmware to any.", found(len(f.Devices))))
+		return ready(v1alpha1.ReasonNotAssigned, fmt.Sprintf("%s; no template or pin assigns firmware to any of them.", found(len(f.Devices))))
 	}
 	return ready(v1alpha1.ReasonUpToDate, fmt.Sprintf("%s; all %d with an assigned firmware run it.", found(len(f.Devices)), assigned))
 }
@@ -185,7 +185,7 @@ func heldMessage(f NodeFacts) string {
 		return fmt.Sprintf("%s: %s To try again: %s  To return the node to service as it is: %s",
 			said, text.Clip(sentence(f.Held.Message), mentionedBytes), retry, release)
 	}
-	return fmt.Sprintf("%s, and nothing more is done to it until a person has looked: %s %s Repair it. Then, to try again: %s  To return the node "+
+	return fmt.Sprintf("%s, and nothing more is done to it until a person has looked at it: %s %s Repair it. Then, to try again: %s  To return the node "+
 		"to service as it is: %s", said, text.Clip(sentence(f.Held.Message), mentionedBytes/2), text.Clip(sentence(f.Held.NoWayBack), mentionedBytes/2), retry, release)
 }
 

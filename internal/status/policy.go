@@ -59,10 +59,10 @@ func policyReady(f PolicyFacts) []Condition {
 	case f.Paused && len(o.Queue) == 0 && len(o.Ledger) == 0:
 		return ready(v1alpha1.ReasonPaused, "Paused; no node waits.")
 	case f.Paused:
-		return ready(v1alpha1.ReasonPaused, fmt.Sprintf("Paused: %s, %s. Set state to Active to go on.",
+		return ready(v1alpha1.ReasonPaused, fmt.Sprintf("Paused: %s, %s. Set state to Active to continue.",
 			quantity(len(o.Queue), "job waits", "jobs wait"), finishing(o)))
 	case f.Aborted:
-		return ready(v1alpha1.ReasonAborted, fmt.Sprintf("Aborted: nothing is queued for the pool, %s, %s. Set state to Active to begin again.",
+		return ready(v1alpha1.ReasonAborted, fmt.Sprintf("Aborted: nothing is queued for the pool, %s, %s. Set state to Active to start again.",
 			quantity(len(o.Queue), "job waits to be withdrawn", "jobs wait to be withdrawn"), finishing(o)))
 	case needsPerson(o) != nil:
 		return stalled(string(needsPerson(o).Reason), rolloutMessage(o, *needsPerson(o)))
@@ -78,7 +78,7 @@ func policyReady(f PolicyFacts) []Condition {
 	case len(o.Queue) == 0 && len(o.Ledger) == 0:
 		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("No job waits for one of the %s.", quantity(o.Nodes, "node", "nodes")))
 	case o.Budget == 0 && len(o.Queue) > 0:
-		return stalled(v1alpha1.ReasonBudgetExhausted, fmt.Sprintf("%s, but maxUnavailable %s admits no node; raise it to go on.",
+		return stalled(v1alpha1.ReasonBudgetExhausted, fmt.Sprintf("%s, but maxUnavailable %s admits no node; raise it to continue.",
 			quantity(len(o.Queue), "job waits", "jobs wait"), f.MaxUnavailable))
 	case len(o.Held) > 0 && len(o.Held) == len(o.Ledger) && (len(o.Queue) == 0 || o.Unavailable >= o.Budget):
 		return stalled(v1alpha1.ReasonBudgetExhausted, held(o))
@@ -176,7 +176,7 @@ func held(o schedule.Outcome) string {
 func policyConflict(o schedule.Outcome) string {
 	c := o.Conflict
 	named := strings.Join(c.With[:min(len(c.With), maxNamed)], ", ")
-	return fmt.Sprintf("%s also selected by %s (first: %s), so no job is admitted there. Change a nodeSelector so that one policy is left.",
+	return fmt.Sprintf("%s also selected by %s (first: %s), so no job is admitted there. Change a nodeSelector so that only one policy selects them.",
 		quantity(c.Nodes, "node is", "nodes are"), named, c.Node)
 }
 

@@ -42,11 +42,11 @@ func TestPolicyConditions(t *testing.T) {
 		},
 		"a budget of nothing": {
 			status.PolicyFacts{MaxUnavailable: "0%", Outcome: schedule.Outcome{Nodes: 9, Queue: queue(4)}},
-			v1alpha1.ReasonBudgetExhausted, "4 jobs wait, but maxUnavailable 0% admits no node; raise it to go on.", kstatus.FailedStatus,
+			v1alpha1.ReasonBudgetExhausted, "4 jobs wait, but maxUnavailable 0% admits no node; raise it to continue.", kstatus.FailedStatus,
 		},
 		"a paused policy is as its spec wants it": {
 			status.PolicyFacts{Paused: true, Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Ledger: ledger(1), Queue: queue(2)}},
-			v1alpha1.ReasonPaused, "Paused: 2 jobs wait, 1 admitted node finishes. Set state to Active to go on.", kstatus.CurrentStatus,
+			v1alpha1.ReasonPaused, "Paused: 2 jobs wait, 1 admitted node finishes. Set state to Active to continue.", kstatus.CurrentStatus,
 		},
 		"a paused policy says who is held": {
 			status.PolicyFacts{Paused: true, Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Ledger: ledger(2), Held: []string{"n1"}}},

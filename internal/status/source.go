@@ -68,7 +68,7 @@ func unchanged(old []metav1.Condition, kind string) Condition {
 	if was := meta.FindStatusCondition(old, kind); was != nil {
 		return Condition{kind, was.Status, was.Reason, was.Message}
 	}
-	return Condition{kind, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The source was deleted before it was looked at."}
+	return Condition{kind, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The source was deleted before it was processed."}
 }
 
 // sourceSigned says whether the files are signed, as the spec asks for.
@@ -114,7 +114,7 @@ func sourceReady(f SourceFacts) Condition {
 	case f.Err != nil && f.Transient:
 		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" It is tried again."
 	case f.Err != nil:
-		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" Nothing new is taken from this source until it is corrected."
+		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" Nothing new is accepted from this source until it is corrected."
 	default:
 		c.Message = fmt.Sprintf("Fetching and verifying %s.", quantity(f.Files, "file", "files"))
 	}

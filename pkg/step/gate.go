@@ -44,7 +44,7 @@ func (d decider) keptForPower(dev Device, want inventory.Version) bool {
 
 // powerCycle says what a person does so that the device runs the version it stores.
 func powerCycle(stored inventory.Version) string {
-	return fmt.Sprintf("it stores %s and runs it only after its power was off. Shut the node down, take its power away for ten seconds "+
+	return fmt.Sprintf("it has stored %s and runs it only after a power cycle. Shut the node down, cut its power for ten seconds "+
 		"(a warm reboot is not enough), start it, then set spec.requests.retry of its NodeFirmware to a new value: nothing is written again", stored)
 }
 

@@ -62,7 +62,7 @@ func (r Reader) read(ctx context.Context, field, kind, name string, into client.
 	case apierrors.IsNotFound(err):
 		return unusable("%s: there is no %s %s in the namespace %s; create it", field, kind, name, r.Namespace)
 	case apierrors.IsForbidden(err):
-		return unusable("%s: the operator may not read %s %s in the namespace %s; name it in the operator's Role there, or use a name that is there", field, kind,
+		return unusable("%s: the operator may not read %s %s in the namespace %s; add it to the operator's Role there, or use a name that the Role has", field, kind,
 			name, r.Namespace)
 	case err != nil:
 		return &artifact.Error{Reason: artifact.DownloadFailed, Transient: true, Err: fmt.Errorf("%s: read %s %s: %w", field, kind, name, err)}

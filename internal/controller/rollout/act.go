@@ -254,7 +254,7 @@ func (r *Reconciler) reportPolicy(old, p *v1alpha1.RolloutPolicy, o schedule.Out
 	}
 	if p.Status.Nodes.Refused > 0 && (old.Status.Nodes == nil || old.Status.Nodes.Refused == 0) {
 		r.recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonQueueFull, "Queue",
-			"As many nodes wait as maxQueued allows; others are refused and queued as soon as there is room.")
+			"The queue is full (maxQueued); other nodes are queued as soon as there is room.")
 	}
 	for i := range p.Status.Rollouts {
 		if now := &p.Status.Rollouts[i]; now.HaltedTime != nil && !wasHalted(old, now) {

@@ -184,12 +184,12 @@ func TestTheMessageNamesANodeThatKeepsThePlaceOfAJobThatIsGone(t *testing.T) {
 func TestTheMessageNamesTheNodesThatHaveNotReported(t *testing.T) {
 	w, o := restored(t)
 	o.pass()
-	assert.Contains(t, w.message("job-2"), "The daemons of n1, n2 and n3 have not reported since the operator began")
+	assert.Contains(t, w.message("job-2"), "The daemons of n1, n2 and n3 have not reported since the operator started")
 	w.scanned("n2", "", w.clock)
 	w.scanned("n3", "", w.clock)
 	o.pass()
 	require.Empty(t, w.admitted())
-	assert.Contains(t, w.message("job-2"), "The daemon of n1 has not reported since the operator began")
+	assert.Contains(t, w.message("job-2"), "The daemon of n1 has not reported since the operator started")
 	assert.Contains(t, w.message("job-2"), "kubectl delete nfw n1")
 
 	require.NoError(t, w.Delete(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))

@@ -24,7 +24,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 	}
 	if j := d.stranded; j != nil {
 		r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoHandler, "Execute",
-			"The job has begun and nothing goes on with it: no handler is configured any more for %s. Add the handler to the file of the operator's --pod-handlers again and restart the operator.",
+			"The job cannot continue: no handler is configured for %s any more. Add the handler to the file of the operator's --pod-handlers again and restart the operator.",
 			status.MachineName(f.firmware.Status.Machine))
 	}
 	for i := range d.remove {

@@ -148,7 +148,7 @@ func name(f facts) (cards []card, problems []string) {
 	}
 	slices.SortFunc(cards, func(a, b card) int { return strings.Compare(a.name, b.name) })
 	if len(cards) > maxDevices {
-		problems = append(problems, fmt.Sprintf("%d devices were found and %d are shown; check what makes so many.", len(cards), maxDevices))
+		problems = append(problems, fmt.Sprintf("%d devices were found and %d are shown; check why there are so many.", len(cards), maxDevices))
 		cards = f.first(cards)
 	}
 	return cards, problems

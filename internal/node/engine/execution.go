@@ -147,7 +147,7 @@ func (x *execution) watch(now time.Duration) {
 	if now-x.moved < deadline {
 		return
 	}
-	x.overdue = fmt.Sprintf("it has made no progress for %s and is not killed; look at the node and its devices", deadline)
+	x.overdue = fmt.Sprintf("it has made no progress for %s and is not killed; check the node and its devices", deadline)
 	x.cfg.Log.Error("Step is overdue", "job", x.job.Name, "step", s.Kind, "device", s.Device, "deadline", deadline)
 	x.publish(true)
 }

@@ -86,7 +86,7 @@ func (x *execution) earlier(s step.Step, d inventory.Device, known journal.Devic
 		why = fmt.Sprintf("job %s left the device unhealthy", known.Unhealthy.Job)
 	}
 	if known.LastGood == "" {
-		return none(ret, "%s and nothing that ran before is archived", why)
+		return none(ret, "%s and no previous firmware is archived", why)
 	}
 	// Of two slots, the write takes the one that does not run, which is where the good version is.
 	if d.Firmware.Rollback == inventory.RollbackSlot && holds(d.Firmware.Slots, ret.From) && len(d.Firmware.Slots) > 2 {
@@ -99,7 +99,7 @@ func (x *execution) earlier(s step.Step, d inventory.Device, known journal.Devic
 	} else if !errors.Is(err, archive.ErrNone) {
 		return failed(s, step.ArchiveFailed, err.Error())
 	}
-	return none(ret, "%s and %s, which ran before, is not kept anywhere", why, ret.From)
+	return none(ret, "%s and the previous firmware %s is not kept anywhere", why, ret.From)
 }
 
 // readBack archives the image that runs, and asks the driver whether it would take it again.
