@@ -249,13 +249,8 @@ const (
 	ReasonMachineChanged = "MachineChanged"
 	// ReasonDeviceUnhealthy: a job left the device unhealthy; nothing is flashed to it until a person requests a retry.
 	ReasonDeviceUnhealthy = "DeviceUnhealthy"
-	// ReasonEdgeBlocked: the desired version must not be flashed over the running one.
-	ReasonEdgeBlocked = "EdgeBlocked"
-	// ReasonBelowMinimumVersion: the running version is older than the minimum for the desired one, or cannot be
-	// compared with it.
-	ReasonBelowMinimumVersion = "BelowMinimumVersion"
-	// ReasonInvalidUpgradePath: the upgrade paths of template and source cannot be followed.
-	ReasonInvalidUpgradePath = "InvalidUpgradePath"
+	// ReasonPathBlocked: the upgrade paths of the source do not allow the version to be flashed over the running one.
+	ReasonPathBlocked = "PathBlocked"
 	// ReasonAttemptsExhausted: the image was written to the device as often as is allowed without a retry request.
 	ReasonAttemptsExhausted = "AttemptsExhausted"
 	// ReasonStepFailed: a step of a Steps job failed; the message names it.

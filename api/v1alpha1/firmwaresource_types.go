@@ -76,10 +76,12 @@ type FirmwareSourceSpec struct {
 	// besides those of the system. The operator must be permitted to read it. Written by the user.
 	// +optional
 	CARef *LocalReference `json:"caRef,omitempty"`
-	// upgradePaths restricts which version may be flashed over which, for every template and pin that uses this source.
-	// Written by the user.
+	// upgradePaths restricts which version may be flashed over which, for every template and pin that uses this source, at most 128.
+	// Absent: nothing is restricted. Written by the user.
 	// +optional
-	UpgradePaths *UpgradePaths `json:"upgradePaths,omitempty"`
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	UpgradePaths []UpgradePath `json:"upgradePaths,omitempty"`
 	// liftQuarantine lifts every quarantine of an image of this source, so that the image may be flashed again. It is any text
 	// of at most 128 bytes, such as "2026-11-21 it was the switch", and it is a request whenever it differs from
 	// status.quarantine[].lift. What is reported afterwards quarantines again. Removing it requests nothing. Written by the

@@ -82,10 +82,6 @@ type FirmwareRule struct {
 	// +optional
 	// +kubebuilder:default=Forbid
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
-
-	// upgradePaths restricts which version may be flashed over which, in addition to what the source says.
-	// +optional
-	UpgradePaths *UpgradePaths `json:"upgradePaths,omitempty"`
 }
 
 // FirmwareTemplateStatus is written by the operator. The counters may lag behind a change by up to 30 seconds while

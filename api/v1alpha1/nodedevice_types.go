@@ -40,9 +40,11 @@ type DesiredFirmware struct {
 	// downgrade says whether an older version may be flashed.
 	// +required
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
-	// path restricts how the version is reached. Absent if nothing restricts it.
+	// path holds the upgrade paths of the source that matter for the version, at most 128. Absent if nothing restricts how it is reached.
 	// +optional
-	Path *UpgradePath `json:"path,omitempty"`
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	Path []UpgradeStep `json:"path,omitempty"`
 }
 
 // NodeDeviceStatus is what the daemon read from the hardware. Only the conditions Conflict and Blocked are written by

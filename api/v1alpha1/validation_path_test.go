@@ -8,143 +8,46 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// pathChange is a change to valid upgrade paths, and the field below them that is refused.
-type pathChange struct {
-	name           string
-	change         func(*v1alpha1.UpgradePaths)
-	field, message string
-}
-
-// TestUpgradePathsValidation (R002-13, R002-65, R002-66): a malformed list is refused in a template's rule and in a
-// source alike.
+// TestUpgradePathsValidation (R002-13, R002-65, R002-66): a malformed list is refused.
 func TestUpgradePathsValidation(t *testing.T) {
-	cases := slicesOf(plainPaths(), edgeCases(), hopCases(), minimumCases())
-	t.Run("template", func(t *testing.T) {
-		var changes []validation[*v1alpha1.FirmwareTemplate]
-		for _, c := range cases {
-			changes = append(changes, validation[*v1alpha1.FirmwareTemplate]{name: c.name, message: c.message,
-				field: below("spec.rules[0].upgradePaths", c.field), change: func(o *v1alpha1.FirmwareTemplate) {
-					c.change(o.Spec.Rules[0].UpgradePaths)
-				}})
-		}
-		checkCreate(t, func() *v1alpha1.FirmwareTemplate {
-			o := validTemplate()
-			o.Spec.Rules[0].UpgradePaths = validPaths()
-			return o
-		}, changes)
-	})
-	t.Run("source", func(t *testing.T) {
-		var changes []validation[*v1alpha1.FirmwareSource]
-		for _, c := range cases {
-			changes = append(changes, validation[*v1alpha1.FirmwareSource]{name: c.name, message: c.message,
-				field: below("spec.upgradePaths", c.field), change: func(o *v1alpha1.FirmwareSource) { c.change(o.Spec.UpgradePaths) }})
-		}
-		checkCreate(t, func() *v1alpha1.FirmwareSource {
-			o := validSource()
-			o.Spec.UpgradePaths = validPaths()
-			return o
-		}, changes)
-	})
-}
-
-func slicesOf(all ...[]pathChange) []pathChange {
-	var out []pathChange
-	for _, some := range all {
-		out = append(out, some...)
+	type change = validation[*v1alpha1.FirmwareSource]
+	first := func(change func(*v1alpha1.UpgradePath)) func(*v1alpha1.FirmwareSource) {
+		return func(o *v1alpha1.FirmwareSource) { change(&o.Spec.UpgradePaths[0]) }
 	}
-	return out
-}
-
-func below(parent, field string) string {
-	if field == "" {
-		return ""
-	}
-	return parent + "." + field
-}
-
-func plainPaths() []pathChange {
-	return []pathChange{
-		{name: "all there is", change: func(*v1alpha1.UpgradePaths) {}},
-		{name: "nothing", change: func(p *v1alpha1.UpgradePaths) { *p = v1alpha1.UpgradePaths{} }},
-	}
-}
-
-func edgeCases() []pathChange {
-	edge := func(change func(*v1alpha1.BlockedEdge)) func(*v1alpha1.UpgradePaths) {
-		return func(p *v1alpha1.UpgradePaths) { change(&p.BlockedEdges[0]) }
-	}
-	return []pathChange{
-		{name: "an edge from a version to itself", change: edge(func(e *v1alpha1.BlockedEdge) { e.From = append(e.From, e.To) }),
-			field: "blockedEdges[0]", message: "from must not contain the version in to"},
-		{name: "an edge without to", change: edge(func(e *v1alpha1.BlockedEdge) { e.To = "" }),
-			field: "blockedEdges[0].to", message: "Required"},
-		{name: "an edge without from", change: edge(func(e *v1alpha1.BlockedEdge) { e.From = nil }),
-			field: "blockedEdges[0].from", message: "Required"},
-		{name: "an edge from an empty version", change: edge(func(e *v1alpha1.BlockedEdge) { e.From = []string{""} }),
-			field: "blockedEdges[0].from[0]", message: "at least 1 chars"},
-		{name: "an edge from one version twice", change: edge(func(e *v1alpha1.BlockedEdge) { e.From = []string{"1", "1"} }),
-			field: "blockedEdges[0].from[1]", message: "Duplicate value"},
-		{name: "an edge from 64 versions", change: edge(func(e *v1alpha1.BlockedEdge) { e.From = versions(64) })},
-		{name: "an edge from 65 versions", change: edge(func(e *v1alpha1.BlockedEdge) { e.From = versions(65) }),
-			field: "blockedEdges[0].from", message: "at most 64 items"},
-		{name: "an edge to 65 characters", change: edge(func(e *v1alpha1.BlockedEdge) { e.To = strings.Repeat("1", 65) }),
-			field: "blockedEdges[0].to", message: "may not be more than 64"},
-		{name: "two edges to one version", change: func(p *v1alpha1.UpgradePaths) {
-			p.BlockedEdges = append(p.BlockedEdges, p.BlockedEdges[0])
-		}, field: "blockedEdges[1]", message: "Duplicate value"},
-		{name: "64 edges", change: func(p *v1alpha1.UpgradePaths) { p.BlockedEdges = edges(64) }},
-		{name: "65 edges", change: func(p *v1alpha1.UpgradePaths) { p.BlockedEdges = edges(65) },
-			field: "blockedEdges", message: "at most 64 items"},
-	}
-}
-
-func hopCases() []pathChange {
-	const differ = "to, via and the versions in from must differ"
-	hop := func(change func(*v1alpha1.VersionHop)) func(*v1alpha1.UpgradePaths) {
-		return func(p *v1alpha1.UpgradePaths) { change(&p.Hops[0]) }
-	}
-	repeat := func(n int) func(*v1alpha1.UpgradePaths) {
-		return func(p *v1alpha1.UpgradePaths) {
-			for len(p.Hops) < n {
-				p.Hops = append(p.Hops, p.Hops[0])
+	repeat := func(n int) func(*v1alpha1.FirmwareSource) {
+		return func(o *v1alpha1.FirmwareSource) {
+			for len(o.Spec.UpgradePaths) < n {
+				o.Spec.UpgradePaths = append(o.Spec.UpgradePaths, o.Spec.UpgradePaths[0])
 			}
 		}
 	}
-	return []pathChange{
-		{name: "a hop via its end", change: hop(func(h *v1alpha1.VersionHop) { h.Via = h.To }), field: "hops[0]", message: differ},
-		{name: "a hop via its start", change: hop(func(h *v1alpha1.VersionHop) { h.Via = h.From[0] }), field: "hops[0]", message: differ},
-		{name: "a hop from its end", change: hop(func(h *v1alpha1.VersionHop) { h.From = []string{h.To} }), field: "hops[0]", message: differ},
-		{name: "a hop via nothing", change: hop(func(h *v1alpha1.VersionHop) { h.Via = "" }),
-			field: "hops[0].via", message: "Required"},
-		{name: "a hop to nothing", change: hop(func(h *v1alpha1.VersionHop) { h.To = "" }),
-			field: "hops[0].to", message: "Required"},
-		{name: "a hop from nothing", change: hop(func(h *v1alpha1.VersionHop) { h.From = nil }),
-			field: "hops[0].from", message: "Required"},
-		{name: "a hop from an empty version", change: hop(func(h *v1alpha1.VersionHop) { h.From = []string{""} }),
-			field: "hops[0].from[0]", message: "at least 1 chars"},
-		{name: "a hop from 65 versions", change: hop(func(h *v1alpha1.VersionHop) { h.From = versions(65) }),
-			field: "hops[0].from", message: "at most 64 items"},
-		{name: "64 hops", change: repeat(64)},
-		{name: "65 hops", change: repeat(65), field: "hops", message: "at most 64 items"},
-	}
-}
-
-func minimumCases() []pathChange {
-	return []pathChange{
-		{name: "a minimum without a version", change: func(p *v1alpha1.UpgradePaths) { p.MinimumVersions[0].Version = "" },
-			field: "minimumVersions[0].version", message: "Required"},
-		{name: "two minimums of one version", change: func(p *v1alpha1.UpgradePaths) {
-			p.MinimumVersions = append(p.MinimumVersions, p.MinimumVersions[0])
-		}, field: "minimumVersions[1]", message: "Duplicate value"},
-	}
-}
-
-func validPaths() *v1alpha1.UpgradePaths {
-	return &v1alpha1.UpgradePaths{
-		BlockedEdges:    []v1alpha1.BlockedEdge{{To: "22.41.1000", From: []string{"22.38.1002", "22.38.1900"}}},
-		Hops:            []v1alpha1.VersionHop{{To: "22.41.1000", From: []string{"22.36.1010"}, Via: "22.39.2048"}},
-		MinimumVersions: []v1alpha1.MinimumVersion{{To: "22.41.1000", Version: "22.35.1012"}},
-	}
+	const field, differ, either = "spec.upgradePaths[0]", "from must not contain the version in to or via", "an upgrade path needs either from or below"
+	checkCreate(t, func() *v1alpha1.FirmwareSource {
+		o := validSource()
+		o.Spec.UpgradePaths = []v1alpha1.UpgradePath{
+			{To: "22.41.1000", From: []string{"22.36.1010"}, Via: "22.39.2048"}, {To: "22.41.1000", From: []string{"22.38.1002", "22.38.1900"}},
+			{To: "22.41.1000", Below: "22.35.1012"},
+		}
+		return o
+	}, []change{
+		{name: "all there is", change: func(*v1alpha1.FirmwareSource) {}},
+		{name: "nothing", change: func(o *v1alpha1.FirmwareSource) { o.Spec.UpgradePaths = nil }},
+		{name: "from the version itself", change: first(func(p *v1alpha1.UpgradePath) { p.From = append(p.From, p.To) }), field: field, message: differ},
+		{name: "via its start", change: first(func(p *v1alpha1.UpgradePath) { p.Via = p.From[0] }), field: field, message: differ},
+		{name: "via its end", change: first(func(p *v1alpha1.UpgradePath) { p.Via = p.To }), field: field, message: "via must not be the version in to"},
+		{name: "via nothing", change: first(func(p *v1alpha1.UpgradePath) { p.Via = "" })},
+		{name: "to nothing", change: first(func(p *v1alpha1.UpgradePath) { p.To = "" }), field: field + ".to", message: "Required"},
+		{name: "from nothing", change: first(func(p *v1alpha1.UpgradePath) { p.From = nil }), field: field, message: either},
+		{name: "from and below", change: first(func(p *v1alpha1.UpgradePath) { p.Below = "1" }), field: field, message: either},
+		{name: "from below", change: first(func(p *v1alpha1.UpgradePath) { p.From, p.Below = nil, "22.39.2048" })},
+		{name: "from an empty version", change: first(func(p *v1alpha1.UpgradePath) { p.From = []string{""} }), field: field + ".from[0]", message: "at least 1 chars"},
+		{name: "from one version twice", change: first(func(p *v1alpha1.UpgradePath) { p.From = []string{"1", "1"} }), field: field + ".from[1]", message: "Duplicate value"},
+		{name: "from 64 versions", change: first(func(p *v1alpha1.UpgradePath) { p.From = versions(64) })},
+		{name: "from 65 versions", change: first(func(p *v1alpha1.UpgradePath) { p.From = versions(65) }), field: field + ".from", message: "at most 64 items"},
+		{name: "to 65 characters", change: first(func(p *v1alpha1.UpgradePath) { p.To = strings.Repeat("1", 65) }), field: field + ".to", message: "may not be more than 64"},
+		{name: "128 paths", change: repeat(128)},
+		{name: "129 paths", change: repeat(129), field: "spec.upgradePaths", message: "at most 128 items"},
+	})
 }
 
 // versions are n different ones that validPaths does not name.
@@ -156,45 +59,34 @@ func versions(n int) []string {
 	return out
 }
 
-func edges(n int) []v1alpha1.BlockedEdge {
-	out := make([]v1alpha1.BlockedEdge, n)
-	for i, v := range versions(n) {
-		out[i] = v1alpha1.BlockedEdge{To: v, From: []string{"19.1.1"}}
-	}
-	return out
-}
-
 // TestDevicePathValidation: what the operator makes of the paths is bounded, and no hop comes without its image.
 func TestDevicePathValidation(t *testing.T) {
 	type change = validation[*v1alpha1.NodeDevice]
-	path := func(change func(*v1alpha1.UpgradePath)) func(*v1alpha1.NodeDevice) {
-		return func(o *v1alpha1.NodeDevice) { change(o.Spec.Firmware.Path) }
+	first := func(change func(*v1alpha1.UpgradeStep)) func(*v1alpha1.NodeDevice) {
+		return func(o *v1alpha1.NodeDevice) { change(&o.Spec.Firmware.Path[0]) }
 	}
 	repeat := func(n int) func(*v1alpha1.NodeDevice) {
-		return path(func(p *v1alpha1.UpgradePath) {
-			for len(p.Hops) < n {
-				p.Hops = append(p.Hops, p.Hops[0])
+		return func(o *v1alpha1.NodeDevice) {
+			for len(o.Spec.Firmware.Path) < n {
+				o.Spec.Firmware.Path = append(o.Spec.Firmware.Path, o.Spec.Firmware.Path[0])
 			}
-		})
+		}
 	}
+	const field = "spec.firmware.path[0]"
 	checkCreate(t, func() *v1alpha1.NodeDevice {
 		o := validDevice()
-		o.Spec.Firmware.Path = &v1alpha1.UpgradePath{
-			BlockedFrom: []string{"22.38.1002"}, MinimumVersion: "22.35.1012",
-			Hops: []v1alpha1.UpgradeHop{{From: []string{"22.36.1010"}, Version: "22.39.2048", Digest: digest}},
+		o.Spec.Firmware.Path = []v1alpha1.UpgradeStep{
+			{UpgradePath: v1alpha1.UpgradePath{To: "22.41.1000", From: []string{"22.36.1010"}, Via: "22.39.2048"}, Digest: digest},
+			{UpgradePath: v1alpha1.UpgradePath{To: "22.41.1000", Below: "22.35.1012"}},
 		}
 		return o
 	}, []change{
-		{name: "a path", change: path(func(*v1alpha1.UpgradePath) {})},
-		{name: "a hop without an image", change: path(func(p *v1alpha1.UpgradePath) { p.Hops[0].Digest = "" }),
-			field: "spec.firmware.path.hops[0].digest", message: "Required"},
-		{name: "a hop from nowhere", change: path(func(p *v1alpha1.UpgradePath) { p.Hops[0].From = nil }),
-			field: "spec.firmware.path.hops[0].from", message: "Required"},
-		{name: "32 hops", change: repeat(32)},
-		{name: "33 hops", change: repeat(33), field: "spec.firmware.path.hops", message: "at most 32 items"},
-		{name: "128 blocked versions", change: path(func(p *v1alpha1.UpgradePath) { p.BlockedFrom = versions(128) })},
-		{name: "129 blocked versions", change: path(func(p *v1alpha1.UpgradePath) { p.BlockedFrom = versions(129) }),
-			field: "spec.firmware.path.blockedFrom", message: "at most 128 items"},
+		{name: "a path", change: first(func(*v1alpha1.UpgradeStep) {})},
+		{name: "via no image", change: first(func(s *v1alpha1.UpgradeStep) { s.Digest = "" }), field: field, message: "via needs the digest of its image"},
+		{name: "an image of nothing", change: first(func(s *v1alpha1.UpgradeStep) { s.Via = "" }), field: field, message: "via needs the digest of its image"},
+		{name: "from nowhere", change: first(func(s *v1alpha1.UpgradeStep) { s.From = nil }), field: field, message: "either from or below"},
+		{name: "128 steps", change: repeat(128)},
+		{name: "129 steps", change: repeat(129), field: "spec.firmware.path", message: "at most 128 items"},
 	})
 }
 

@@ -38,7 +38,6 @@ func checkTemplate(t v1alpha1.FirmwareTemplate) []document.Problem {
 		c.require(at+".sourceRef.name", r.SourceRef.Name)
 		c.oneOf(at+".policy", string(r.Policy), "", string(v1alpha1.PolicyApply), string(v1alpha1.PolicyValidate))
 		c.oneOf(at+".downgrade", string(r.Downgrade), "", string(v1alpha1.DowngradeForbid), string(v1alpha1.DowngradeAllow))
-		c.paths(at+".upgradePaths", r.UpgradePaths)
 	}
 	if _, err := match.NewTemplate(&t); err != nil {
 		c.report("spec.nodeSelector", err.Error())
@@ -102,7 +101,7 @@ func (c *checker) oneOf(at, value string, allowed ...string) {
 	}
 }
 
-func (c *checker) paths(at string, p *v1alpha1.UpgradePaths) {
+func (c *checker) paths(at string, p []v1alpha1.UpgradePath) {
 	if wrong := match.NewPaths(p, "").Invalid(); wrong != "" {
 		c.report(at, wrong)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
-// climbing wants newer firmware on one card, with what the source and the rule say besides.
-func (s *stage) climbing(t *testing.T, ofSource, ofRule string) cli.Applying {
+// climbing wants newer firmware on one card, with what the source says besides.
+func (s *stage) climbing(t *testing.T, ofSource string) cli.Applying {
 	t.Helper()
 	images := ""
 	for _, version := range []string{"22.40.1000", "22.41.1000"} {
@@ -33,7 +33,6 @@ spec:
     selector: {class: NIC, models: [101d]}
     version: 22.41.1000
     sourceRef: {name: nics}
-    %s
 ---
 apiVersion: nodefirmware.io/v1alpha1
 kind: FirmwareSource
@@ -41,7 +40,7 @@ metadata: {name: nics}
 spec:
   %s
   files:
-%s`, ofRule, ofSource, images))})
+%s`, ofSource, images))})
 	require.NoError(t, err)
 	return cli.Applying{
 		Docs: docs, StateDir: filepath.Join(s.dir, "state"), Host: s.hardware, Scan: s.hardware.Host.Scan, Drivers: s.hardware.Drivers,
@@ -68,7 +67,7 @@ func TestApplyGoesViaTheVersionInBetween(t *testing.T) {
 	s := newStage(t)
 	running, err := s.Running("nic0")
 	require.NoError(t, err)
-	a := s.climbing(t, fmt.Sprintf("upgradePaths: {hops: [{to: 22.41.1000, from: [%s], via: 22.40.1000}]}", running), "")
+	a := s.climbing(t, fmt.Sprintf("upgradePaths: [{to: 22.41.1000, from: [%s], via: 22.40.1000}]", running))
 	d := card(t, s, a)
 	assert.Equal(t, "Flash", d.Action)
 	assert.Equal(t, "22.41.1000", d.To)
@@ -97,18 +96,13 @@ func TestPlanKeepsToThePaths(t *testing.T) {
 	running, err := s.Running("nic0")
 	require.NoError(t, err)
 	from := func(format string) string { return fmt.Sprintf(format, running) }
-	for name, tc := range map[string]struct{ ofSource, ofRule, want string }{
-		"blocked by the source": {from("upgradePaths: {blockedEdges: [{to: 22.41.1000, from: [%s]}]}"), "", "must not be flashed over the running"},
-		"blocked by the rule":   {"", from("upgradePaths: {blockedEdges: [{to: 22.41.1000, from: [%s]}]}"), "must not be flashed over the running"},
-		"too old":               {"", "upgradePaths: {minimumVersions: [{to: 22.41.1000, version: 22.40.1000}]}", "needs at least 22.40.1000"},
-		"no image in between":   {from("upgradePaths: {hops: [{to: 22.41.1000, from: [%s], via: 22.39.9999}]}"), "", "no image of 22.39.9999"},
-		"two ways": {
-			from("upgradePaths: {hops: [{to: 22.41.1000, from: [%s], via: 22.40.1000}]}"),
-			from("upgradePaths: {hops: [{to: 22.41.1000, from: [%s], via: 22.39.9999}]}"), "contradict each other",
-		},
+	for name, tc := range map[string]struct{ paths, want string }{
+		"blocked":             {from("[{to: 22.41.1000, from: [%s]}]"), "must not be flashed over the running"},
+		"too old":             {"[{to: 22.41.1000, below: 22.40.1000}]", "needs at least 22.40.1000"},
+		"no image in between": {from("[{to: 22.41.1000, from: [%s], via: 22.39.9999}]"), "no image of 22.39.9999"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := card(t, s, s.climbing(t, tc.ofSource, tc.ofRule))
+			d := card(t, s, s.climbing(t, "upgradePaths: "+tc.paths))
 			assert.Equal(t, "None", d.Action)
 			assert.Contains(t, d.Reason, tc.want)
 		})
@@ -116,25 +110,19 @@ func TestPlanKeepsToThePaths(t *testing.T) {
 }
 
 func TestMalformedPathsAreRefused(t *testing.T) { // R002-66
-	s := &stage{dir: t.TempDir()}
-	_, err := cli.Load([]string{s.write(t, `apiVersion: nodefirmware.io/v1alpha1
-kind: FirmwareTemplate
-metadata: {name: t}
+	for paths, want := range map[string]string{
+		`[{to: "2", from: ["1", "2"]}]`:                                            "upgradePaths[0] must name versions that differ",
+		`[{to: "2", from: ["1"], via: "1.5"}, {to: "2", from: ["1"], via: "1.7"}]`: "contradict each other",
+	} {
+		s := &stage{dir: t.TempDir()}
+		_, err := cli.Load([]string{s.write(t, `apiVersion: nodefirmware.io/v1alpha1
+kind: FirmwareSource
+metadata: {name: s}
 spec:
-  rules:
-  - name: a
-    selector: {class: NIC, vendor: "15b3"}
-    version: "2"
-    sourceRef: {name: s}
-    upgradePaths:
-      blockedEdges: [{to: "2", from: ["1", "2"]}]
+  upgradePaths: `+paths+`
+  files: []
 `)})
-	require.ErrorContains(t, err, "template.yaml:10: spec.rules[0].upgradePaths: blockedEdges[0] must name versions that differ")
-}
-
-func TestTheExamplesOfPathsCanBeRead(t *testing.T) {
-	_, err := cli.Load([]string{
-		"../../docs/examples/firmwaretemplate-upgradepaths.yaml", "../../docs/examples/firmwaresource-upgradepaths.yaml",
-	})
-	require.NoError(t, err)
+		require.ErrorContains(t, err, "template.yaml:5: spec.upgradePaths: ")
+		require.ErrorContains(t, err, want)
+	}
 }

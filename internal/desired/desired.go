@@ -18,14 +18,11 @@ func Of(f *v1alpha1.DesiredFirmware, retry plan.Clearance) plan.Desired {
 		AllowDowngrade: f.Downgrade == v1alpha1.DowngradeAllow,
 		Retry:          retry,
 	}
-	if p := f.Path; p != nil {
-		out.Path = path(p.BlockedFrom, p.MinimumVersion)
-		for _, h := range p.Hops {
-			out.Hops = append(out.Hops, plan.Hop{
-				From: versions(h.From), Version: inventory.NormalizeVersion(h.Version), Digest: Digest(h.Digest),
-				Path: path(h.BlockedFrom, h.MinimumVersion),
-			})
-		}
+	for _, e := range f.Path {
+		out.Path = append(out.Path, plan.Edge{
+			To: inventory.NormalizeVersion(e.To), From: versions(e.From), Below: inventory.NormalizeVersion(e.Below),
+			Via: inventory.NormalizeVersion(e.Via), Digest: Digest(e.Digest),
+		})
 	}
 	return out
 }
@@ -53,10 +50,6 @@ func Digest(d v1alpha1.Digest) inventory.Digest {
 		return inventory.Digest{}
 	}
 	return out
-}
-
-func path(blockedFrom []string, minimum string) plan.Path {
-	return plan.Path{BlockedFrom: versions(blockedFrom), Minimum: inventory.NormalizeVersion(minimum)}
 }
 
 func versions(spelled []string) []inventory.Version {

@@ -45,23 +45,16 @@ func TestDesiredSaysEverythingTheAssignmentDoes(t *testing.T) {
 	apiMiddle, middle := digest(t, "b")
 	got := desired.Of(&v1alpha1.DesiredFirmware{
 		Version: " 3.0 ", Digest: apiFinal, Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeAllow,
-		Path: &v1alpha1.UpgradePath{
-			BlockedFrom: []string{"1.0"}, MinimumVersion: "2.0",
-			Hops: []v1alpha1.UpgradeHop{
-				{From: []string{"1.0", "1.1"}, Version: "2.0", Digest: apiMiddle, BlockedFrom: []string{"0.9"}, MinimumVersion: "1.0"},
-				{From: []string{"0.9"}, Version: "1.0"},
-			},
+		Path: []v1alpha1.UpgradeStep{
+			{UpgradePath: v1alpha1.UpgradePath{To: "3.0", From: []string{"1.0", " 1.1"}, Via: "2.0"}, Digest: apiMiddle},
+			{UpgradePath: v1alpha1.UpgradePath{To: "3.0", Below: "0.9 "}},
 		},
 	}, "again")
 	assert.Equal(t, plan.Desired{
 		Version: "3.0", Digest: final, AllowDowngrade: true, Retry: "again",
-		Path: plan.Path{BlockedFrom: []inventory.Version{"1.0"}, Minimum: "2.0"},
-		Hops: []plan.Hop{
-			{
-				From: []inventory.Version{"1.0", "1.1"}, Version: "2.0", Digest: middle,
-				Path: plan.Path{BlockedFrom: []inventory.Version{"0.9"}, Minimum: "1.0"},
-			},
-			{From: []inventory.Version{"0.9"}, Version: "1.0"},
+		Path: plan.Path{
+			{To: "3.0", From: []inventory.Version{"1.0", "1.1"}, Via: "2.0", Digest: middle},
+			{To: "3.0", Below: "0.9"},
 		},
 	}, got)
 	assert.True(t, desired.Of(&v1alpha1.DesiredFirmware{Version: "1", Policy: v1alpha1.PolicyValidate}, "").ReportOnly)
@@ -72,7 +65,7 @@ func TestHopIsWhatIsFlashedNext(t *testing.T) {
 	apiMiddle, middle := digest(t, "b")
 	want := desired.Of(&v1alpha1.DesiredFirmware{
 		Version: "3.0", Digest: apiFinal, Policy: v1alpha1.PolicyApply,
-		Path: &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1.0"}, Version: "2.0", Digest: apiMiddle}}},
+		Path: []v1alpha1.UpgradeStep{{UpgradePath: v1alpha1.UpgradePath{To: "3.0", From: []string{"1.0"}, Via: "2.0"}, Digest: apiMiddle}},
 	}, "")
 	d := plan.Decide(want, plan.Facts{Driver: "sim", Running: "1.0"})
 	assert.Equal(t, plan.DueFlash, d.Outcome)

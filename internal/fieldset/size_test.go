@@ -141,15 +141,11 @@ func (c cluster) fullNodeDevice() {
 	c.create(d)
 	_, err := fieldset.ApplyDesired(c.Context(), c, d, longOrigin(), &v1alpha1.DesiredFirmware{
 		Version: long(64, 1), Digest: longDigest(1), Policy: v1alpha1.PolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
-		Path: &v1alpha1.UpgradePath{ // as package match bounds it
-			BlockedFrom: filled(c.T, 128, unbounded, func(i int) string { return long(64, i) }), MinimumVersion: long(64, 1),
-			Hops: filled(c.T, 32, 96<<10, func(i int) v1alpha1.UpgradeHop {
-				return v1alpha1.UpgradeHop{
-					From:    filled(c.T, 64, unbounded, func(i int) string { return long(64, i) }),
-					Version: long(64, i), Digest: longDigest(i), MinimumVersion: long(64, 1),
-				}
-			}),
-		},
+		Path: filled(c.T, 128, 96<<10, func(i int) v1alpha1.UpgradeStep { // as package match bounds it
+			return v1alpha1.UpgradeStep{UpgradePath: v1alpha1.UpgradePath{
+				To: long(64, i), From: filled(c.T, 64, unbounded, func(i int) string { return long(64, i) }), Via: long(64, i+1000),
+			}, Digest: longDigest(i)}
+		}),
 	})
 	require.NoError(c, err)
 	text := long(128, 1)

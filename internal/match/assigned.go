@@ -1,6 +1,7 @@
 package match
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -66,7 +67,7 @@ func (a *Assigned) equal(b *Assigned) bool {
 func sameAssignment(a, b *Assigned) bool {
 	x, y := a.DesiredFirmware, b.DesiredFirmware
 	x.Path, y.Path = nil, nil
-	return x == y && slices.EqualFunc(a.Origin, b.Origin, sameOrigin) && equalPath(a.Path, b.Path)
+	return reflect.DeepEqual(x, y) && slices.EqualFunc(a.Origin, b.Origin, sameOrigin) && equalPath(a.Path, b.Path)
 }
 
 func sameOrigin(a, b v1alpha1.Origin) bool {

@@ -195,7 +195,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 				{Kind: v1alpha1.OriginSource, Name: r.Source},
 			},
 		}
-		noImage = w.bruteWay(facts, current, goal, r.Paths)
+		noImage = w.bruteWay(facts, current, goal)
 	}
 	var decision Decision
 	if len(all) > 1 {
@@ -247,8 +247,8 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 			if p.Outcome.Due() {
 				decision.Blocked = w.bruteUnusable(facts, current, f, observed.Running, noImage, *b)
 			}
-		case v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonDowngradeForbidden, v1alpha1.ReasonEdgeBlocked,
-			v1alpha1.ReasonBelowMinimumVersion, v1alpha1.ReasonDeviceUnhealthy:
+		case v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonDowngradeForbidden, v1alpha1.ReasonPathBlocked,
+			v1alpha1.ReasonDeviceUnhealthy:
 			decision.Blocked = b
 		}
 	}
@@ -265,7 +265,7 @@ func originOf(a *Assigned, i int) Party {
 }
 
 // bruteWay adds image and path to the firmware of a rule.
-func (w *world) bruteWay(d Device, current, goal *Assigned, ofRule *Paths) *Block {
+func (w *world) bruteWay(d Device, current, goal *Assigned) *Block {
 	source := goal.Origin[1].Name
 	resolve := func(v inventory.Version) (v1alpha1.Digest, string) { return w.resolve(d, current, source, string(v)) }
 	image, reason := resolve(inventory.Version(goal.Version))
@@ -276,7 +276,7 @@ func (w *world) bruteWay(d Device, current, goal *Assigned, ofRule *Paths) *Bloc
 	if image == "" {
 		return &Block{Reason: reason, Version: goal.Version}
 	}
-	path, o := route(inventory.Version(goal.Version), resolve, ofRule, SourcePaths(s))
+	path, o := route(inventory.Version(goal.Version), resolve, SourcePaths(s))
 	switch {
 	case o == nil:
 		goal.Digest, goal.Path = image, path
@@ -292,10 +292,11 @@ func (w *world) bruteUnusable(d Device, current, f *Assigned, running inventory.
 	waiting := noImage != nil && noImage.Reason == v1alpha1.ReasonSourceNotReady
 	for arrived := false; !arrived; {
 		next, image := f.Version, f.Digest
-		if f.Path != nil {
-			for _, h := range f.Path.Hops {
-				if slices.Contains(h.From, string(running)) {
-					next, image = h.Version, h.Digest
+		for more := true; more; { // a version in between may need one itself
+			more = false
+			for _, s := range f.Path {
+				if s.To == next && s.Via != "" && slices.Contains(s.From, string(running)) {
+					next, image, more = s.Via, s.Digest, true
 				}
 			}
 		}
@@ -334,10 +335,8 @@ func (w *world) resolve(d Device, current *Assigned, source, version string) (v1
 		assigned := v1alpha1.Digest("")
 		if current != nil && originOf(current, 1).Name == source {
 			images := map[string]v1alpha1.Digest{}
-			if current.Path != nil {
-				for _, h := range current.Path.Hops {
-					images[h.Version] = h.Digest
-				}
+			for _, s := range current.Path {
+				images[s.Via] = s.Digest
 			}
 			images[current.Version] = current.Digest
 			assigned = images[version]

@@ -2,7 +2,6 @@ package match
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -25,7 +24,7 @@ func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string),
 	if digest == "" {
 		return out, &Block{Reason: reason, Version: string(r.Version)}
 	}
-	path, wrong := route(r.Version, image, r.Paths, paths)
+	path, wrong := route(r.Version, image, paths)
 	if wrong == nil || wrong.Reason == v1alpha1.ReasonSourceNotReady {
 		out.Digest, out.Path = digest, path
 	}
@@ -100,11 +99,9 @@ func (d *device) assigned(source string, v inventory.Version) v1alpha1.Digest {
 	if c.Version == string(v) {
 		return c.Digest
 	}
-	if c.Path != nil {
-		for _, h := range c.Path.Hops {
-			if h.Version == string(v) {
-				return h.Digest
-			}
+	for _, step := range c.Path {
+		if step.Via == string(v) {
+			return step.Digest
 		}
 	}
 	return ""
@@ -116,8 +113,8 @@ func (ix *Index) blocked(d *device, decided Decision, want plan.Desired, noImage
 	f, verdict := decided.Firmware, decided.Verdict
 	out := Block{Reason: string(verdict.Reason), Message: verdict.Message}
 	switch verdict.Reason {
-	case plan.ReasonNotUpdatable, plan.ReasonDowngradeForbidden, plan.ReasonPowerCycleRequired, plan.ReasonEdgeBlocked,
-		plan.ReasonBelowMinimumVersion, plan.ReasonDeviceUnhealthy:
+	case plan.ReasonNotUpdatable, plan.ReasonDowngradeForbidden, plan.ReasonPowerCycleRequired, plan.ReasonPathBlocked,
+		plan.ReasonDeviceUnhealthy:
 	case plan.ReasonImageNotFound:
 		out.Message = ""
 		if noImage != nil {
@@ -127,7 +124,7 @@ func (ix *Index) blocked(d *device, decided Decision, want plan.Desired, noImage
 		if !verdict.Outcome.Due() {
 			return nil
 		}
-		if out = ix.unusable(d, f, way(want, d.observed.Running), noImage); out.Reason == "" {
+		if out = ix.unusable(d, f, way(want, d.observed.Running, d.observed.Format), noImage); out.Reason == "" {
 			return nil
 		}
 	}
@@ -138,7 +135,7 @@ func (ix *Index) blocked(d *device, decided Decision, want plan.Desired, noImage
 }
 
 // unusable says why the images of an update that is due must not be used now; the zero Block when they may be.
-func (ix *Index) unusable(d *device, f *Assigned, way []plan.Hop, noImage *Block) Block {
+func (ix *Index) unusable(d *device, f *Assigned, way []plan.Image, noImage *Block) Block {
 	name := f.source()
 	for _, step := range way {
 		if s := ix.sources[name]; s != nil {
@@ -159,17 +156,20 @@ func (ix *Index) unusable(d *device, f *Assigned, way []plan.Hop, noImage *Block
 }
 
 // way lists what would be flashed one after the other over the running version, the desired version last.
-func way(want plan.Desired, running inventory.Version) []plan.Hop {
-	var out []plan.Hop
-	for len(out) < len(want.Hops) {
-		at := slices.IndexFunc(want.Hops, func(h plan.Hop) bool { return slices.Contains(h.From, running) })
-		if at < 0 {
+func way(want plan.Desired, running inventory.Version, format inventory.VersionFormat) []plan.Image {
+	var out []plan.Image
+	for range len(want.Path) + 1 {
+		next, err := want.Path.Next(plan.Image{Version: want.Version, Digest: want.Digest}, running, format)
+		if err != nil { // what comes first may be flashed, and nothing after it
 			break
 		}
-		out = append(out, want.Hops[at])
-		running = want.Hops[at].Version
+		out = append(out, next)
+		if next.Version == want.Version {
+			break
+		}
+		running = next.Version
 	}
-	return append(out, plan.Hop{Version: want.Version, Digest: want.Digest, Path: want.Path})
+	return out
 }
 
 func modelOf(d Device) string { return v1alpha1.ModelKey(d.VendorID, d.DeviceID, d.Vendor, d.Model) }

@@ -17,24 +17,23 @@ import (
 // someSteps are the versions of the properties; the last one follows no format.
 var someSteps = []string{"1.0", "2.0", "3.0", "4.0", "5.0", "6.0", "7-rc"}
 
-func drawPaths(t *rapid.T) v1alpha1.UpgradePaths {
-	var out v1alpha1.UpgradePaths
-	from := func() []string {
-		return rapid.SliceOfNDistinct(rapid.SampledFrom(someSteps), 1, 3, rapid.ID).Draw(t, "from")
-	}
-	for range rapid.IntRange(0, 3).Draw(t, "edges") {
-		out.BlockedEdges = append(out.BlockedEdges, edge(pick(t, someSteps, "to"), from()...))
-	}
-	for range rapid.IntRange(0, 4).Draw(t, "hops") {
-		out.Hops = append(out.Hops, via(pick(t, someSteps, "to"), pick(t, someSteps, "via"), from()...))
-	}
-	for range rapid.IntRange(0, 1).Draw(t, "minimums") {
-		out.MinimumVersions = append(out.MinimumVersions, least(pick(t, someSteps, "to"), pick(t, someSteps, "minimum")))
+func drawPaths(t *rapid.T) paths {
+	var out paths
+	for range rapid.IntRange(0, 7).Draw(t, "paths") {
+		p := v1alpha1.UpgradePath{To: pick(t, someSteps, "to")}
+		if rapid.IntRange(0, 3).Draw(t, "below") == 0 {
+			p.Below = pick(t, someSteps, "bound")
+		} else {
+			p.From = rapid.SliceOfNDistinct(rapid.SampledFrom(someSteps), 1, 3, rapid.ID).Draw(t, "from")
+		}
+		if rapid.Bool().Draw(t, "via") {
+			p.Via = pick(t, someSteps, "between")
+		}
+		out = append(out, p)
 	}
 	if rapid.IntRange(0, 3).Draw(t, "malformed") != 0 { // most lists are ones the API server would take
-		out.BlockedEdges = slices.DeleteFunc(out.BlockedEdges, func(e v1alpha1.BlockedEdge) bool { return slices.Contains(e.From, e.To) })
-		out.Hops = slices.DeleteFunc(out.Hops, func(h v1alpha1.VersionHop) bool {
-			return h.Via == h.To || slices.Contains(h.From, h.Via) || slices.Contains(h.From, h.To)
+		out = slices.DeleteFunc(out, func(p v1alpha1.UpgradePath) bool {
+			return p.Via == p.To || slices.Contains(p.From, p.To) || slices.Contains(p.From, p.Via) || p.Below != "" && p.Via != "" && p.Via < p.Below
 		})
 	}
 	return out
@@ -46,17 +45,17 @@ func drawPaths(t *rapid.T) v1alpha1.UpgradePaths {
 func TestFollowingARouteNeverLeavesIt(t *testing.T) {
 	reached, refused, hopped := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		declared := []v1alpha1.UpgradePaths{drawPaths(t), drawPaths(t)}
+		declared := drawPaths(t)
 		some := rapid.Permutation(someSteps).Draw(t, "versions")
 		to, running := inventory.Version(some[0]), inventory.Version(some[1])
 		switch rapid.IntRange(0, 5).Draw(t, "hop for what runs") {
 		case 0:
 			running = to
 		case 1, 2, 3: // most random hops are for others
-			declared[0].Hops = append(declared[0].Hops, via(some[0], some[2], some[1]))
+			declared = append(declared, via(some[0], some[2], some[1]))
 		}
 		missing := rapid.SliceOfN(rapid.SampledFrom(someSteps), 0, 1).Draw(t, "missing")
-		path, o := route(to, imageOf(missing...), NewPaths(&declared[0], "rule"), NewPaths(&declared[1], "source"))
+		path, o := route(to, imageOf(missing...), NewPaths(declared, "source"))
 		assigned := &v1alpha1.DesiredFirmware{Version: string(to), Policy: v1alpha1.PolicyApply, Path: path}
 		if o == nil {
 			assigned.Digest, _ = imageOf()(to)
@@ -100,32 +99,20 @@ func TestFollowingARouteNeverLeavesIt(t *testing.T) {
 }
 
 // requireAllowed holds one step to what is declared, by comparing everything with everything.
-func requireAllowed(t *rapid.T, declared []v1alpha1.UpgradePaths, to inventory.Version, f plan.Facts, d plan.Decision) {
+func requireAllowed(t *rapid.T, declared paths, to inventory.Version, f plan.Facts, d plan.Decision) {
 	running, next := string(f.Running), string(d.Version)
 	image, _ := imageOf()(d.Version)
 	require.Equal(t, desired.Digest(image), d.Digest, "the image is the one of the version")
 	asked := false
-	var minimums []inventory.Version
 	for _, p := range declared {
-		for _, e := range p.BlockedEdges {
-			require.False(t, e.To == next && slices.Contains(e.From, running), "%s is flashed over %s", next, running)
+		about := slices.Contains(p.From, running)
+		if p.Below != "" {
+			order := f.Running.Compare(inventory.Version(p.Below), f.Format)
+			require.False(t, p.To == next && order == inventory.Incomparable, "%s is flashed over %s, which nobody can order against %s", next, running, p.Below)
+			about = order == inventory.Older
 		}
-		for _, h := range p.Hops {
-			require.False(t, h.To == next && slices.Contains(h.From, running), "%s needs %s before it is flashed over %s", next, h.Via, running)
-			asked = asked || h.Via == next && slices.Contains(h.From, running)
-		}
-		for _, m := range p.MinimumVersions {
-			if m.To == next {
-				minimums = append(minimums, inventory.Version(m.Version))
-			}
-		}
-	}
-	atLeast := func(format inventory.VersionFormat) func(inventory.Version) bool {
-		return func(m inventory.Version) bool { return f.Running.Compare(m, format) >= inventory.Same }
-	}
-	require.True(t, minimums == nil || slices.ContainsFunc(minimums, atLeast(f.Format)), "%s over %s: the device knows its order", next, running)
-	for _, m := range minimums {
-		require.True(t, atLeast(inventory.FormatDotted)(m) || m == f.Running, "%s is flashed over %s and needs %s", next, running, m)
+		require.False(t, p.To == next && about, "%s is flashed over %s, at once", next, running)
+		asked = asked || p.Via == next && about
 	}
 	require.True(t, d.Version == to || asked, "nobody asked for %s", next)
 }

@@ -204,7 +204,6 @@ func (w *world) drawTemplate(t *rapid.T, name string, uid types.UID) *v1alpha1.F
 		if rapid.IntRange(0, 4).Draw(t, "validate") == 0 {
 			r.Policy = v1alpha1.PolicyValidate
 		}
-		r.UpgradePaths = drawFewPaths(t)
 		if rapid.IntRange(0, 4).Draw(t, "downgrade") == 0 {
 			r.Downgrade = v1alpha1.DowngradeAllow
 		}
@@ -244,15 +243,15 @@ func (w *world) drawSource(t *rapid.T, name string) *v1alpha1.FirmwareSource {
 }
 
 // drawFewPaths restricts little, so that much is still due.
-func drawFewPaths(t *rapid.T) *v1alpha1.UpgradePaths {
+func drawFewPaths(t *rapid.T) paths {
 	v := rapid.Permutation(someVersions).Draw(t, "path")
 	switch rapid.IntRange(0, 7).Draw(t, "paths") {
 	case 0:
-		return &v1alpha1.UpgradePaths{BlockedEdges: []v1alpha1.BlockedEdge{edge(v[0], v[1])}}
+		return paths{edge(v[0], v[1])}
 	case 1, 2:
-		return &v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via(v[0], v[1], v[2])}}
+		return paths{via(v[0], v[1], v[2])}
 	case 3:
-		return &v1alpha1.UpgradePaths{MinimumVersions: []v1alpha1.MinimumVersion{least(v[0], v[1])}}
+		return paths{least(v[0], v[1])}
 	}
 	return nil
 }
@@ -404,7 +403,7 @@ func describe(d Decision, known bool) string {
 		f := *d.Firmware
 		path := "none"
 		if f.Path != nil {
-			path = fmt.Sprintf("%+v", *f.Path)
+			path = fmt.Sprintf("%+v", f.Path)
 		}
 		f.Path = nil
 		s += fmt.Sprintf(" firmware=%+v path=%s", f, path)

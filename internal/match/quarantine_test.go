@@ -71,7 +71,7 @@ func TestQuarantineBlocksTheModel(t *testing.T) {
 // A quarantined version in between is on the way of those alone that have to go there.
 func TestQuarantineOfAHopBlocksThoseWhoTakeIt(t *testing.T) {
 	s := newStage(t)
-	hops := v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("3.0", "2.0", "1.0")}}
+	hops := paths{via("3.0", "2.0", "1.0")}
 	s.ix.SetSource(with(restricted(metav1.ConditionTrue, hops, "2.0", "3.0"), 2, "15b3:101d"))
 	s.template("t", "3.0")
 	d, _ := s.ix.Decision("d")
@@ -146,7 +146,7 @@ func TestMovedImageChangesNothingThatRuns(t *testing.T) {
 // The whole way counts: no device is taken to where it could not go on.
 func TestQuarantineOfALaterHopBlocksToo(t *testing.T) {
 	s := newStage(t)
-	hops := v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("4.0", "3.0", "1.0", "2.0"), via("3.0", "2.0", "1.0")}}
+	hops := paths{via("4.0", "3.0", "1.0", "2.0"), via("3.0", "2.0", "1.0")}
 	s.ix.SetSource(with(restricted(metav1.ConditionTrue, hops, "2.0", "3.0", "4.0"), 3, "15b3:101d"))
 	s.template("t", "4.0")
 	d, _ := s.ix.Decision("d")

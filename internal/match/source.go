@@ -24,7 +24,7 @@ type sourceFacts struct {
 	generation int64
 	ready      bool
 	stored     []v1alpha1.StoredImage
-	paths      *v1alpha1.UpgradePaths
+	paths      []v1alpha1.UpgradePath
 	bad        []v1alpha1.QuarantinedImage
 	requests   [2]string
 }

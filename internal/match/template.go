@@ -37,8 +37,6 @@ type Rule struct {
 	Policy    v1alpha1.Policy
 	Downgrade v1alpha1.DowngradePolicy
 	Selector  *Selector
-	// Paths are the rule's own upgrade paths; a pin has none.
-	Paths *Paths
 }
 
 // Party names a rule of a template or a pin of a node that claims a device.
@@ -91,7 +89,6 @@ func NewTemplate(t *v1alpha1.FirmwareTemplate) (*Template, error) {
 			Policy:    orDefault(r.Policy, v1alpha1.PolicyApply),
 			Downgrade: orDefault(r.Downgrade, v1alpha1.DowngradeForbid),
 			Selector:  NewSelector(r.Selector),
-			Paths:     NewPaths(r.UpgradePaths, by.String()),
 		})
 	}
 	return out, nil

@@ -107,8 +107,8 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 		return reconciling(v1alpha1.ReasonReadFailed, unreadable(f))
 	case d.Reason == plan.ReasonUpdateFailed:
 		return stalled(v1alpha1.ReasonUpdateFailed, updateFailed(f))
-	case d.Reason == plan.ReasonEdgeBlocked, d.Reason == plan.ReasonBelowMinimumVersion:
-		return stalled(string(d.Reason), sentence(d.Message)+" Paths are declared in upgradePaths of the template's rule and of the source.")
+	case d.Reason == plan.ReasonPathBlocked:
+		return stalled(string(d.Reason), sentence(d.Message)+" Paths are declared in upgradePaths of the source.")
 	default:
 		return stalled(string(d.Reason), sentence(d.Message))
 	}

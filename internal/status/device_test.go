@@ -129,26 +129,26 @@ func TestDeviceConditions(t *testing.T) {
 			given:  given{Observed: observed(func(f *plan.Facts) { f.Activation = inventory.ActivatePowerCycle }), Desired: want("22.41.1000")},
 			reason: v1alpha1.ReasonPowerCycleRequired, kstatus: status.FailedStatus},
 		"blocked edge": {
-			given:  given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) { d.BlockedFrom = []inventory.Version{"22.39.1002"} })},
-			reason: v1alpha1.ReasonEdgeBlocked, kstatus: status.FailedStatus, says: "declare a hop in between, or select another version. Paths are declared"},
+			given:  given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) { d.Path = plan.Path{{To: d.Version, From: []inventory.Version{"22.39.1002"}}} })},
+			reason: v1alpha1.ReasonPathBlocked, kstatus: status.FailedStatus, says: "declare a version in between, or select another version. Paths are declared"},
 		"below the minimum": {
-			given:  given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) { d.Minimum = "22.40.0" })},
-			reason: v1alpha1.ReasonBelowMinimumVersion, kstatus: status.FailedStatus, says: "22.39.1002 runs; declare a hop in between. Paths are declared"},
+			given:  given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) { d.Path = plan.Path{{To: d.Version, Below: "22.40.0"}} })},
+			reason: v1alpha1.ReasonPathBlocked, kstatus: status.FailedStatus, says: "22.39.1002 runs; declare a version in between. Paths are declared"},
 		"a hop is due": {
 			given: given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) {
-				d.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
+				d.Path = plan.Path{{To: d.Version, From: []inventory.Version{"22.39.1002"}, Via: "22.40.0", Digest: inventory.Digest{2}}}
 			})},
 			reason: v1alpha1.ReasonPending, kstatus: status.InProgressStatus, says: "the update to 22.40.0 on the way to 22.41.1000 waits"},
 		"a hop is stored": {
 			given: given{Observed: observed(func(f *plan.Facts) { f.Stored = "22.40.0" }), Desired: want("22.41.1000", func(d *plan.Desired) {
-				d.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
+				d.Path = plan.Path{{To: d.Version, From: []inventory.Version{"22.39.1002"}, Via: "22.40.0", Digest: inventory.Digest{2}}}
 			})},
 			reason: v1alpha1.ReasonPending, kstatus: status.InProgressStatus, says: "22.40.0 on the way to 22.41.1000 is stored"},
 		"a hop failed before": {
 			given: given{Node: "n1", Failure: "no", FailedVersion: "22.40.0",
 				Observed: observed(func(f *plan.Facts) { f.FailedDigest = inventory.Digest{2} }),
 				Desired: want("22.41.1000", func(d *plan.Desired) {
-					d.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
+					d.Path = plan.Path{{To: d.Version, From: []inventory.Version{"22.39.1002"}, Via: "22.40.0", Digest: inventory.Digest{2}}}
 				})},
 			reason: v1alpha1.ReasonUpdateFailed, kstatus: status.FailedStatus, says: "The update to 22.40.0 failed"},
 		"unhealthy": {

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -20,37 +19,7 @@ type Desired struct {
 	// Retry is a person's request to try again what failed; empty when there is none.
 	Retry Clearance
 	// Path restricts how the version is reached.
-	Path
-	// Hops are the versions to flash first. The first hop whose From lists the running version is taken.
-	Hops []Hop
-}
-
-// Path restricts the running versions over which a version may be flashed.
-type Path struct {
-	// BlockedFrom are the running versions over which it must not be flashed.
-	BlockedFrom []inventory.Version
-	// Minimum is the oldest running version over which it may be flashed; empty for any.
-	Minimum inventory.Version
-}
-
-// Hop is a version that must be flashed on the way to the desired one.
-type Hop struct {
-	// From are the running versions from which the hop is taken.
-	From    []inventory.Version
-	Version inventory.Version
-	Digest  inventory.Digest
-	Path
-}
-
-// next is what to flash now over the running version: the desired firmware itself, or a hop on the way to it.
-func (d Desired) next(running inventory.Version) Desired {
-	for _, h := range d.Hops {
-		if slices.Contains(h.From, running) {
-			d.Version, d.Digest, d.Path = h.Version, h.Digest, h.Path
-			return d
-		}
-	}
-	return d
+	Path Path
 }
 
 // Facts is what is known about one device.
@@ -119,10 +88,8 @@ const (
 	ReasonUpdateFailed Reason = "UpdateFailed"
 	// ReasonDeviceUnhealthy: a job left the device unhealthy and no request to retry has cleared that.
 	ReasonDeviceUnhealthy Reason = "DeviceUnhealthy"
-	// ReasonEdgeBlocked: the version to flash must not be flashed over the running one.
-	ReasonEdgeBlocked Reason = "EdgeBlocked"
-	// ReasonBelowMinimumVersion: the running version is older than the version to flash requires, or cannot be ordered.
-	ReasonBelowMinimumVersion Reason = "BelowMinimumVersion"
+	// ReasonPathBlocked: the version to flash must not be flashed over the running one, or that cannot be known.
+	ReasonPathBlocked Reason = "PathBlocked"
 )
 
 // Decision is the verdict of a device: what it needs now.
@@ -139,8 +106,8 @@ type Decision struct {
 }
 
 // Decide answers what one device needs. It is the only place that does: code that needs the answer later is handed the
-// Decision. Equality decides whether there is a difference; order is only used to refuse downgrades and running versions
-// below a minimum, and downgrades only where a version format is declared.
+// Decision. Equality decides whether there is a difference; order is only used to refuse downgrades and for paths from below
+// a version, and downgrades only where a version format is declared.
 func Decide(d Desired, f Facts) Decision {
 	switch {
 	case d.Version == "":
@@ -158,16 +125,18 @@ func Decide(d Desired, f Facts) Decision {
 	case f.Unhealthy && !d.Retry.Clears(f.UnhealthyUnder):
 		return blocked(ReasonDeviceUnhealthy, "a job left the device unhealthy; repair it, then set spec.requests.retry of the node's NodeFirmware to a new value")
 	}
-	return d.next(f.Running).decide(f)
+	next, err := d.Path.Next(Image{d.Version, d.Digest}, f.Running, f.Format)
+	d.Version, d.Digest = next.Version, next.Digest
+	return d.decide(err, f)
 }
 
-// decide judges a version that differs from the running one on a device that can be written.
-func (d Desired) decide(f Facts) Decision {
+// decide judges a version that differs from the running one on a device that can be written. Forbidden is why its path does not allow it.
+func (d Desired) decide(forbidden error, f Facts) Decision {
 	if d.Digest == (inventory.Digest{}) {
 		return blocked(ReasonImageNotFound, "no image of version %s is known for the device's board; check the source", d.Version)
 	}
-	if reason, message := d.forbidden(d.Version, f); reason != "" {
-		return blocked(reason, "%s", message)
+	if forbidden != nil {
+		return blocked(ReasonPathBlocked, "%v", forbidden)
 	}
 	if msg := Downgrade(d, f); msg != "" {
 		return blocked(ReasonDowngradeForbidden, "%s", msg)
@@ -184,24 +153,6 @@ func (d Desired) decide(f Facts) Decision {
 		due.Outcome = DueActivation
 	}
 	return due
-}
-
-// forbidden says why a version must not be flashed over the running one; an empty Reason when it may be.
-func (p Path) forbidden(to inventory.Version, f Facts) (Reason, string) {
-	if slices.Contains(p.BlockedFrom, f.Running) {
-		return ReasonEdgeBlocked, fmt.Sprintf("%s must not be flashed over the running %s; declare a hop in between, or select another version",
-			to, f.Running)
-	}
-	if p.Minimum == "" {
-		return "", ""
-	}
-	switch f.Running.Compare(p.Minimum, f.Format) {
-	case inventory.Older:
-		return ReasonBelowMinimumVersion, fmt.Sprintf("%s needs at least %s to run, and %s runs; declare a hop in between", to, p.Minimum, f.Running)
-	case inventory.Incomparable:
-		return ReasonBelowMinimumVersion, fmt.Sprintf("%s needs at least %s to run, and the running %s cannot be ordered against it", to, p.Minimum, f.Running)
-	}
-	return "", ""
 }
 
 // Downgrade says why the desired version is refused as a downgrade, or "" when it is not. Where a version format is

@@ -22,8 +22,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AppliedFirmwareApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BadImage"):
 		return &apiv1alpha1.BadImageApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("BlockedEdge"):
-		return &apiv1alpha1.BlockedEdgeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CatalogComponent"):
 		return &apiv1alpha1.CatalogComponentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CatalogDevices"):
@@ -106,8 +104,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MaintenanceRequestApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MaintenanceWindow"):
 		return &apiv1alpha1.MaintenanceWindowApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("MinimumVersion"):
-		return &apiv1alpha1.MinimumVersionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeDevice"):
 		return &apiv1alpha1.NodeDeviceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeDeviceSpec"):
@@ -164,14 +160,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TopologyBudgetApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UnhealthyDevice"):
 		return &apiv1alpha1.UnhealthyDeviceApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("UpgradeHop"):
-		return &apiv1alpha1.UpgradeHopApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradePath"):
 		return &apiv1alpha1.UpgradePathApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("UpgradePaths"):
-		return &apiv1alpha1.UpgradePathsApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("VersionHop"):
-		return &apiv1alpha1.VersionHopApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UpgradeStep"):
+		return &apiv1alpha1.UpgradeStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WaitingJob"):
 		return &apiv1alpha1.WaitingJobApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WaitingNodes"):

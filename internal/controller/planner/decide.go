@@ -248,16 +248,16 @@ func desires(d *v1alpha1.NodeDevice, u *v1alpha1.DeviceUpdate) bool {
 		slices.Contains(desiredImages(d), u.Digest)
 }
 
-// desiredImages are the images of the desired version and of the hops to it.
+// desiredImages are the images of the desired version and of those on the way to it.
 func desiredImages(d *v1alpha1.NodeDevice) []v1alpha1.Digest {
 	w := d.Spec.Firmware
 	if w == nil {
 		return nil
 	}
 	out := []v1alpha1.Digest{w.Digest}
-	if w.Path != nil {
-		for _, h := range w.Path.Hops {
-			out = append(out, h.Digest)
+	for _, step := range w.Path {
+		if step.Digest != "" {
+			out = append(out, step.Digest)
 		}
 	}
 	return out

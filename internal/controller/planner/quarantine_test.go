@@ -196,12 +196,15 @@ func TestALiftIsForTheFleetAndARetryForTheNodeThatFailed(t *testing.T) {
 	w.requireQuiet()
 }
 
+// over is a step of a path: to after version n where one of these runs.
+func over(to string, n int, from ...string) v1alpha1.UpgradeStep {
+	return v1alpha1.UpgradeStep{UpgradePath: v1alpha1.UpgradePath{To: to, From: from, Via: fmt.Sprint(n)}, Digest: digest(n)}
+}
+
 // R002-65: the versions on the way are flashed one after the other, each in a job of its own.
 func TestHopsAreFlashedOneAfterTheOther(t *testing.T) {
 	d := adapter("nic", 4)
-	d.Spec.Firmware.Path = &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{
-		{From: []string{"1"}, Version: "2", Digest: digest(2)}, {From: []string{"2"}, Version: "3", Digest: digest(3)},
-	}}
+	d.Spec.Firmware.Path = []v1alpha1.UpgradeStep{over("4", 2, "1"), over("4", 3, "2")}
 	w := newWorld(t, d)
 	for _, version := range []string{"2", "3", "4"} {
 		w.settle()
@@ -220,7 +223,7 @@ func TestHopsAreFlashedOneAfterTheOther(t *testing.T) {
 
 func TestAFailedHopIsNotRepeatedAndItsNodeStaysHeld(t *testing.T) {
 	d := adapter("nic", 4)
-	d.Spec.Firmware.Path = &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1"}, Version: "2", Digest: digest(2)}}}
+	d.Spec.Firmware.Path = []v1alpha1.UpgradeStep{over("4", 2, "1")}
 	w := newWorld(t, d)
 	w.settle()
 	w.edit("nic", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = "2", "2" })
@@ -236,7 +239,7 @@ func TestAFailedHopIsNotRepeatedAndItsNodeStaysHeld(t *testing.T) {
 
 func TestAVersionOnTheWayToABadOneIsNotFlashed(t *testing.T) {
 	d := adapter("nic", 4)
-	d.Spec.Firmware.Path = &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1"}, Version: "2", Digest: digest(2)}}}
+	d.Spec.Firmware.Path = []v1alpha1.UpgradeStep{over("4", 2, "1")}
 	w := newWorld(t, d)
 	w.elsewhere(4)
 	w.settle()
@@ -516,7 +519,7 @@ func TestTheOnlyReportOfABadImageIsKept(t *testing.T) {
 
 func TestAQuarantineWakesTheNodesItConcerns(t *testing.T) {
 	hop, other := adapter("nic", 4), device("disk", 3)
-	hop.Spec.Firmware.Path = &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1"}, Version: "2", Digest: digest(2)}}}
+	hop.Spec.Firmware.Path = []v1alpha1.UpgradeStep{over(hop.Spec.Firmware.Version, 2, "1")}
 	other.Spec.NodeName = "gpu-2"
 	w := newWorld(t, hop, other)
 	for n, want := range map[int]string{2: "[/gpu-1]", 3: "[/gpu-2]", 4: "[/gpu-1]", 5: "[]"} {

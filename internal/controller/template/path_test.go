@@ -15,72 +15,51 @@ import (
 
 const between = "22.40.1000"
 
-// R002-13, R002-65: the paths of rule and source reach the device through a real API server, which may keep their lists
+// R002-13, R002-65: the paths of the source reach the device through a real API server, which may keep their lists
 // in its own order, and are written once.
 func TestUpgradePathsReachTheDevice(t *testing.T) {
 	f := newFleet(t)
 	f.node("a", map[string]string{"pool": "gpu"})
 	s := f.source("s")
-	f.edit(s, func() {
-		s.Spec.UpgradePaths = &v1alpha1.UpgradePaths{
-			Hops:            []v1alpha1.VersionHop{{To: v1, From: []string{"22.36.1010", running, "22.35.1012"}, Via: between}},
-			MinimumVersions: []v1alpha1.MinimumVersion{{To: between, Version: "22.35.1012"}},
-		}
-	})
+	paths := []v1alpha1.UpgradePath{
+		{To: v1, From: []string{"22.36.1010", running, "22.35.1012"}, Via: between}, {To: between, Below: "22.35.1012"},
+		{To: v1, From: []string{"22.38.1900", "22.38.1002"}}, {To: v2, From: []string{running}},
+	}
+	f.edit(s, func() { s.Spec.UpgradePaths = paths })
 	f.ready(s, imageFor(board, v1, 1), imageFor(board, between, 2))
 	a := f.discover("a", board, running)
-	tpl := f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) {
-		o.Spec.Rules[0].UpgradePaths = &v1alpha1.UpgradePaths{
-			BlockedEdges: []v1alpha1.BlockedEdge{{To: v1, From: []string{"22.38.1900", "22.38.1002"}}},
-		}
-	})
+	f.template("t", "gpu", v1, "s")
 	f.startOperator()
 	d := f.awaitVersion(a, v1, "t")
-	assert.Equal(t, &v1alpha1.UpgradePath{
-		BlockedFrom: []string{"22.38.1002", "22.38.1900"},
-		Hops: []v1alpha1.UpgradeHop{{
-			From: []string{"22.35.1012", "22.36.1010", running}, Version: between, Digest: digest(2), MinimumVersion: "22.35.1012",
-		}},
-	}, d.Spec.Firmware.Path)
+	assert.Equal(t, []v1alpha1.UpgradeStep{{UpgradePath: paths[0], Digest: digest(2)}, {UpgradePath: paths[1]}, {UpgradePath: paths[2]}}, d.Spec.Firmware.Path)
 	f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
-
-	f.edit(tpl, func() {
-		tpl.Spec.Rules[0].UpgradePaths.BlockedEdges[0].From = []string{running, "22.38.1900", "22.38.1002", "22.37.1014"}
-	})
-	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) {
-		assert.ElementsMatch(c, []string{"22.37.1014", "22.38.1002", "22.38.1900", running}, d.Spec.Firmware.Path.BlockedFrom)
-	})
-	f.edit(tpl, func() { tpl.Spec.Rules[0].UpgradePaths.BlockedEdges[0].From = []string{"22.38.1900", "22.36.1010"} })
-	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) {
-		assert.ElementsMatch(c, []string{"22.36.1010", "22.38.1900"}, d.Spec.Firmware.Path.BlockedFrom)
-	})
-	assert.Equal(t, int64(3), f.writes.firmware.Load(), "one write for each change")
+	before := f.writes.firmware.Load()
 
 	f.discover("a", board, between)
 	f.discover("a", board, v1)
 	f.awaitReady("t", v1alpha1.ReasonSucceeded, status.CurrentStatus)
-	assert.Equal(t, int64(3), f.writes.firmware.Load(), "what runs is no reason to write")
 	f.stopOperator()
 	f.startOperator()
-	f.edit(tpl, func() { tpl.Spec.Rules[0].UpgradePaths = nil })
-	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) { assert.Empty(c, d.Spec.Firmware.Path.BlockedFrom) })
-	assert.Equal(t, int64(4), f.writes.firmware.Load(), "and neither is a new operator")
+	f.edit(s, func() { s.Spec.UpgradePaths = paths[:2] })
+	f.ready(s, imageFor(board, v1, 1), imageFor(board, between, 2))
+	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) { assert.Len(c, d.Spec.Firmware.Path, 2) })
+	assert.Equal(t, before+1, f.writes.firmware.Load(), "one write for the change: neither what runs nor a new operator is a reason to write")
 }
 
 // R002-66: while the paths cannot be followed the device has no image to flash, and says why.
 func TestPathsThatContradictBlock(t *testing.T) {
 	f := newFleet(t)
 	f.node("a", map[string]string{"pool": "gpu"})
-	s := f.source("s", imageFor(board, v1, 1), imageFor(board, between, 2))
+	s := f.source("s")
+	f.edit(s, func() {
+		s.Spec.UpgradePaths = []v1alpha1.UpgradePath{{To: v1, From: []string{running}, Via: between}, {To: v1, From: []string{running}, Via: v2}}
+	})
+	images := []v1alpha1.StoredImage{imageFor(board, v1, 1), imageFor(board, between, 2)}
+	f.ready(s, images...)
 	a := f.discover("a", board, running)
-	contradict := func(o *v1alpha1.FirmwareTemplate) {
-		o.Spec.Rules[0].UpgradePaths = &v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{
-			{To: v1, From: []string{running}, Via: between}, {To: v1, From: []string{running}, Via: v2},
-		}}
-	}
-	tpl := f.template("t", "gpu", v1, "s", contradict)
+	f.template("t", "gpu", v1, "s")
 	f.startOperator()
-	d := f.awaitCondition(a, v1alpha1.ConditionBlocked, v1alpha1.ReasonInvalidUpgradePath)
+	d := f.awaitCondition(a, v1alpha1.ConditionBlocked, v1alpha1.ReasonInvalidSpec)
 	message := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked).Message
 	assert.Contains(t, message, "via "+between)
 	assert.Contains(t, message, "via "+v2)
@@ -89,13 +68,14 @@ func TestPathsThatContradictBlock(t *testing.T) {
 			assert.Empty(c, d.Spec.Firmware.Digest)
 		}
 	})
-	got := f.awaitReady("t", v1alpha1.ReasonInvalidUpgradePath, status.FailedStatus)
+	got := f.awaitReady("t", v1alpha1.ReasonInvalidSpec, status.FailedStatus)
 	assert.Equal(t, int32(1), got.Status.DevicesBlocked)
 
-	f.edit(tpl, func() { tpl.Spec.Rules[0].UpgradePaths.Hops = tpl.Spec.Rules[0].UpgradePaths.Hops[:1] })
+	f.edit(s, func() { s.Spec.UpgradePaths = s.Spec.UpgradePaths[:1] })
+	f.ready(s, images...)
 	d = f.awaitCondition(a, v1alpha1.ConditionBlocked, "")
-	require.NotNil(t, d.Spec.Firmware.Path)
-	assert.Equal(t, digest(2), d.Spec.Firmware.Path.Hops[0].Digest)
+	require.Len(t, d.Spec.Firmware.Path, 1)
+	assert.Equal(t, digest(2), d.Spec.Firmware.Path[0].Digest)
 	assert.Equal(t, digest(1), d.Spec.Firmware.Digest)
 	f.ready(s, imageFor(board, v1, 1))
 	d = f.awaitCondition(a, v1alpha1.ConditionBlocked, v1alpha1.ReasonImageNotFound)
@@ -142,10 +122,7 @@ func TestAHopCostsNoWrite(t *testing.T) {
 	s := newStore(t)
 	s.seed(scaleTemplates * devicesPerNode)
 	for _, source := range s.sources {
-		source.Spec.UpgradePaths = &v1alpha1.UpgradePaths{
-			Hops:         []v1alpha1.VersionHop{{To: v1, From: []string{running}, Via: between}},
-			BlockedEdges: []v1alpha1.BlockedEdge{{To: v1, From: []string{"22.38.1002"}}},
-		}
+		source.Spec.UpgradePaths = []v1alpha1.UpgradePath{{To: v1, From: []string{running}, Via: between}, {To: v1, From: []string{"22.38.1002"}}}
 		for i := range rulesPerTemplate {
 			source.Status.Images = append(source.Status.Images, imageFor(fmt.Sprintf("BOARD-%d", i), between, 10+i))
 		}

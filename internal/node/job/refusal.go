@@ -80,8 +80,8 @@ func isOnTheWay(version inventory.Version, digest inventory.Digest, want plan.De
 	if version == want.Version && digest == want.Digest {
 		return true
 	}
-	for _, h := range want.Hops {
-		if version == h.Version && digest == h.Digest {
+	for _, e := range want.Path {
+		if version == e.Via && digest == e.Digest {
 			return true
 		}
 	}

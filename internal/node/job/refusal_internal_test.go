@@ -43,7 +43,9 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 			device: func(d *device) { d.Status.Firmware.Running, d.Spec.Firmware.Downgrade = "3.0", v1alpha1.DowngradeAllow }, want: none,
 		},
 		"a blocked edge": {
-			device: func(d *device) { d.Spec.Firmware.Path = &v1alpha1.UpgradePath{BlockedFrom: []string{"1.0"}} }, want: step.NotDesired, says: "must not be flashed over",
+			device: func(d *device) {
+				d.Spec.Firmware.Path = []v1alpha1.UpgradeStep{{UpgradePath: v1alpha1.UpgradePath{To: d.Spec.Firmware.Version, From: []string{"1.0"}}}}
+			}, want: step.NotDesired, says: "must not be flashed over",
 		},
 		"past a hop":               {device: hop, want: step.NotDesired, says: "1.5"},
 		"by a hop":                 {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: hop, want: none},
@@ -88,5 +90,5 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 }
 
 func hop(d *v1alpha1.NodeDevice) {
-	d.Spec.Firmware.Path = &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1.0"}, Version: "1.5", Digest: image("b")}}}
+	d.Spec.Firmware.Path = []v1alpha1.UpgradeStep{{UpgradePath: v1alpha1.UpgradePath{To: d.Spec.Firmware.Version, From: []string{"1.0"}, Via: "1.5"}, Digest: image("b")}}
 }

@@ -33,7 +33,7 @@ func admissions() []Mutant {
 		rule("an address carries a password", "firmwaresources", "TestFirmwareSourceValidation",
 			"|| !self.matches('^[a-z]+://[^/]*@')", "|| !self.matches('^@')"),
 		rule("an edge leads from a version to itself", "firmwaresources", "TestUpgradePathsValidation",
-			"'!(self.to in self.from)'", "'size(self.from) > 0'"),
+			"|| !(self.to in self.from) && ", "|| "),
 		rule("a device moves to another node", "nodedevices", "TestNodeDeviceValidation", "rule: self == oldSelf", "rule: size(self) > 0"),
 		rule("a machine is chosen by nothing", "firmwaretemplates", "TestFirmwareTemplateValidation",
 			"rule: has(self.vendor) || has(self.model)", "rule: 'true'"),

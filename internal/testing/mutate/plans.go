@@ -2,7 +2,7 @@ package mutate
 
 // plans are defects in what one device needs, in how versions are ordered, and in which steps a job has.
 func plans() []Mutant {
-	const decide, catalog, requested, definitions = "pkg/plan/decide.go", "pkg/plan/catalog.go", "pkg/plan/requested.go", "pkg/plan/steps.go"
+	const decide, path, catalog, requested, definitions = "pkg/plan/decide.go", "pkg/plan/path.go", "pkg/plan/catalog.go", "pkg/plan/requested.go", "pkg/plan/steps.go"
 	return []Mutant{
 		{What: "a device that runs its version is flashed again", File: decide,
 			Old: "case f.Running == d.Version:", New: "case f.Running == d.Version && d.ReportOnly:"},
@@ -19,11 +19,13 @@ func plans() []Mutant {
 			Old: "got != want {", New: "got == (inventory.Digest{}) {"},
 		{What: "a version without an image for the board is due", File: decide,
 			Old: "if d.Digest == (inventory.Digest{}) {", New: "if d.Digest == (inventory.Digest{}) && f.Stored == \"\" {"},
-		{What: "a blocked edge is flashed", File: decide, Old: "if slices.Contains(p.BlockedFrom, f.Running) {", New: "if slices.Contains(p.BlockedFrom, to) {"},
-		{What: "a version below the minimum is flashed over", File: decide,
-			Old: "\tcase inventory.Older:\n\t\treturn ReasonBelowMinimumVersion", New: "\tcase inventory.Newer:\n\t\treturn ReasonBelowMinimumVersion"},
-		{What: "a version that cannot be ordered passes a minimum", File: decide,
-			Old: "\tcase inventory.Incomparable:\n\t\treturn ReasonBelowMinimumVersion", New: "\tcase inventory.Newer:\n\t\treturn ReasonBelowMinimumVersion"},
+		{What: "a blocked edge is flashed", File: path, Old: "case forbidden != nil:", New: "case forbidden != nil && running == to.Version:"},
+		{What: "a version below the minimum is flashed over", File: path,
+			Old: "case inventory.Older:\n\t\t\t\tdefault:", New: "case inventory.Newer:\n\t\t\t\tdefault:"},
+		{What: "of two bounds the newer counts", File: path,
+			Old: "e.Below.Compare(via.Below, format) == inventory.Older:", New: "e.Below.Compare(via.Below, format) == inventory.Newer:"},
+		{What: "a version that cannot be ordered passes a minimum", File: path,
+			Old: "unordered, forbidden = true, e", New: "unordered, forbidden = false, nil"},
 		{What: "the order of versions decides though no format is declared", File: decide,
 			Old: "if d.AllowDowngrade || f.Format == inventory.FormatPlain ||", New: "if d.AllowDowngrade ||"},
 		{What: "a downgrade is done without being allowed", File: decide,
@@ -36,7 +38,7 @@ func plans() []Mutant {
 		{What: "an image that needs a power-cycle is flashed", File: decide,
 			Old: "if f.Activation == inventory.ActivatePowerCycle {", New: "if f.Activation == inventory.ActivatePowerCycle && f.Stored == \"\" {"},
 		{What: "an image that is stored already is written again", File: decide, Old: "if f.Stored == d.Version {", New: "if f.Stored == f.Running {"},
-		{What: "hops are left out", File: decide, Old: "if slices.Contains(h.From, running) {", New: "if slices.Contains(h.From, d.Version) {"},
+		{What: "versions in between are left out", File: path, Old: "to = Image{via.Via, via.Digest}", New: "return to, nil"},
 		{What: "a missing section of a version is newer", File: "pkg/inventory/version.go", Packages: []string{"pkg/plan", "pkg/inventory"},
 			Old: "\treturn 0\n}", New: "\treturn 1\n}"},
 		{What: "versions are ordered backwards", File: "pkg/inventory/version.go", Packages: []string{"pkg/plan"},

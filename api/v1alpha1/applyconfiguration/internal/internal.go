@@ -79,18 +79,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: model
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.BlockedEdge
-  map:
-    fields:
-    - name: from
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
-    - name: to
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CancelMode
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogComponent
@@ -257,7 +245,10 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
     - name: path
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePath
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradeStep
+          elementRelationship: atomic
     - name: policy
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Policy
@@ -663,9 +654,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: sourceRef
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceReference
-    - name: upgradePaths
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePaths
     - name: version
       type:
         scalar: string
@@ -717,7 +705,10 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LocalReference
     - name: upgradePaths
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePaths
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePath
+          elementRelationship: atomic
     - name: verification
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceVerification
@@ -1026,15 +1017,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: startTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MinimumVersion
-  map:
-    fields:
-    - name: to
-      type:
-        scalar: string
-    - name: version
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.NodeDevice
   map:
     fields:
@@ -1751,78 +1733,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: since
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradeHop
-  map:
-    fields:
-    - name: blockedFrom
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
-    - name: digest
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
-    - name: from
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
-    - name: minimumVersion
-      type:
-        scalar: string
-    - name: version
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePath
   map:
     fields:
-    - name: blockedFrom
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
-    - name: hops
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradeHop
-          elementRelationship: atomic
-    - name: minimumVersion
+    - name: below
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePaths
-  map:
-    fields:
-    - name: blockedEdges
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.BlockedEdge
-          elementRelationship: associative
-          keys:
-          - to
-    - name: hops
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionHop
-          elementRelationship: atomic
-    - name: minimumVersions
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MinimumVersion
-          elementRelationship: associative
-          keys:
-          - to
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
-  scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionHop
-  map:
-    fields:
     - name: from
       type:
         list:
@@ -1835,6 +1751,29 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: via
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradeStep
+  map:
+    fields:
+    - name: below
+      type:
+        scalar: string
+    - name: digest
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
+    - name: from
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: to
+      type:
+        scalar: string
+    - name: via
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WaitingJob
   map:
     fields:

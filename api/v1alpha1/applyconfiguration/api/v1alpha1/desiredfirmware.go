@@ -20,8 +20,8 @@ type DesiredFirmwareApplyConfiguration struct {
 	Policy *apiv1alpha1.Policy `json:"policy,omitempty"`
 	// downgrade says whether an older version may be flashed.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
-	// path restricts how the version is reached. Absent if nothing restricts it.
-	Path *UpgradePathApplyConfiguration `json:"path,omitempty"`
+	// path holds the upgrade paths of the source that matter for the version, at most 128. Absent if nothing restricts how it is reached.
+	Path []UpgradeStepApplyConfiguration `json:"path,omitempty"`
 }
 
 // DesiredFirmwareApplyConfiguration constructs a declarative configuration of the DesiredFirmware type for use with
@@ -62,10 +62,15 @@ func (b *DesiredFirmwareApplyConfiguration) WithDowngrade(value apiv1alpha1.Down
 	return b
 }
 
-// WithPath sets the Path field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Path field is set to the value of the last call.
-func (b *DesiredFirmwareApplyConfiguration) WithPath(value *UpgradePathApplyConfiguration) *DesiredFirmwareApplyConfiguration {
-	b.Path = value
+// WithPath adds the given value to the Path field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Path field.
+func (b *DesiredFirmwareApplyConfiguration) WithPath(values ...*UpgradeStepApplyConfiguration) *DesiredFirmwareApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPath")
+		}
+		b.Path = append(b.Path, *values[i])
+	}
 	return b
 }

@@ -23,8 +23,6 @@ type FirmwareRuleApplyConfiguration struct {
 	Policy *apiv1alpha1.Policy `json:"policy,omitempty"`
 	// downgrade is Forbid (default) or Allow.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
-	// upgradePaths restricts which version may be flashed over which, in addition to what the source says.
-	UpgradePaths *UpgradePathsApplyConfiguration `json:"upgradePaths,omitempty"`
 }
 
 // FirmwareRuleApplyConfiguration constructs a declarative configuration of the FirmwareRule type for use with
@@ -78,13 +76,5 @@ func (b *FirmwareRuleApplyConfiguration) WithPolicy(value apiv1alpha1.Policy) *F
 // If called multiple times, the Downgrade field is set to the value of the last call.
 func (b *FirmwareRuleApplyConfiguration) WithDowngrade(value apiv1alpha1.DowngradePolicy) *FirmwareRuleApplyConfiguration {
 	b.Downgrade = &value
-	return b
-}
-
-// WithUpgradePaths sets the UpgradePaths field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the UpgradePaths field is set to the value of the last call.
-func (b *FirmwareRuleApplyConfiguration) WithUpgradePaths(value *UpgradePathsApplyConfiguration) *FirmwareRuleApplyConfiguration {
-	b.UpgradePaths = value
 	return b
 }

@@ -24,9 +24,9 @@ type FirmwareSourceSpecApplyConfiguration struct {
 	// caRef names a ConfigMap of the product's namespace whose key ca.crt has certificates of authorities in PEM, which are trusted
 	// besides those of the system. The operator must be permitted to read it. Written by the user.
 	CARef *LocalReferenceApplyConfiguration `json:"caRef,omitempty"`
-	// upgradePaths restricts which version may be flashed over which, for every template and pin that uses this source.
-	// Written by the user.
-	UpgradePaths *UpgradePathsApplyConfiguration `json:"upgradePaths,omitempty"`
+	// upgradePaths restricts which version may be flashed over which, for every template and pin that uses this source, at most 128.
+	// Absent: nothing is restricted. Written by the user.
+	UpgradePaths []UpgradePathApplyConfiguration `json:"upgradePaths,omitempty"`
 	// liftQuarantine lifts every quarantine of an image of this source, so that the image may be flashed again. It is any text
 	// of at most 128 bytes, such as "2026-11-21 it was the switch", and it is a request whenever it differs from
 	// status.quarantine[].lift. What is reported afterwards quarantines again. Removing it requests nothing. Written by the
@@ -84,11 +84,16 @@ func (b *FirmwareSourceSpecApplyConfiguration) WithCARef(value *LocalReferenceAp
 	return b
 }
 
-// WithUpgradePaths sets the UpgradePaths field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the UpgradePaths field is set to the value of the last call.
-func (b *FirmwareSourceSpecApplyConfiguration) WithUpgradePaths(value *UpgradePathsApplyConfiguration) *FirmwareSourceSpecApplyConfiguration {
-	b.UpgradePaths = value
+// WithUpgradePaths adds the given value to the UpgradePaths field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the UpgradePaths field.
+func (b *FirmwareSourceSpecApplyConfiguration) WithUpgradePaths(values ...*UpgradePathApplyConfiguration) *FirmwareSourceSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithUpgradePaths")
+		}
+		b.UpgradePaths = append(b.UpgradePaths, *values[i])
+	}
 	return b
 }
 

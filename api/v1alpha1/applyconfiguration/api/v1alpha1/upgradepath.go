@@ -5,14 +5,19 @@ package v1alpha1
 // UpgradePathApplyConfiguration represents a declarative configuration of the UpgradePath type for use
 // with apply.
 //
-// UpgradePath is the combined upgrade paths of template and source for the desired version of one device.
+// UpgradePath restricts over which running versions one version is flashed. Versions are compared literally, spelled as a device that
+// runs them reports them; only below needs their order.
 type UpgradePathApplyConfiguration struct {
-	// blockedFrom are the running versions over which the desired one must not be flashed. At most 128.
-	BlockedFrom []string `json:"blockedFrom,omitempty"`
-	// minimumVersion is the oldest version it may be flashed over.
-	MinimumVersion *string `json:"minimumVersion,omitempty"`
-	// hops are the versions to flash first, each with the running versions it applies to. At most 32.
-	Hops []UpgradeHopApplyConfiguration `json:"hops,omitempty"`
+	// to is the version to be flashed. Written by the user.
+	To *string `json:"to,omitempty"`
+	// from are the running versions that the path is about, at most 64. Absent: below says it. Written by the user.
+	From []string `json:"from,omitempty"`
+	// below says that the path is about every running version that is older than this one. A device whose version cannot be ordered
+	// against it is blocked. Absent: from says it. Written by the user.
+	Below *string `json:"below,omitempty"`
+	// via is the version to flash first, as an update of its own, whose image the source must hold too. Absent: the version is not
+	// flashed over these at all. Written by the user.
+	Via *string `json:"via,omitempty"`
 }
 
 // UpgradePathApplyConfiguration constructs a declarative configuration of the UpgradePath type for use with
@@ -21,33 +26,36 @@ func UpgradePath() *UpgradePathApplyConfiguration {
 	return &UpgradePathApplyConfiguration{}
 }
 
-// WithBlockedFrom adds the given value to the BlockedFrom field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the BlockedFrom field.
-func (b *UpgradePathApplyConfiguration) WithBlockedFrom(values ...string) *UpgradePathApplyConfiguration {
-	for i := range values {
-		b.BlockedFrom = append(b.BlockedFrom, values[i])
-	}
-	return b
-}
-
-// WithMinimumVersion sets the MinimumVersion field in the declarative configuration to the given value
+// WithTo sets the To field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the MinimumVersion field is set to the value of the last call.
-func (b *UpgradePathApplyConfiguration) WithMinimumVersion(value string) *UpgradePathApplyConfiguration {
-	b.MinimumVersion = &value
+// If called multiple times, the To field is set to the value of the last call.
+func (b *UpgradePathApplyConfiguration) WithTo(value string) *UpgradePathApplyConfiguration {
+	b.To = &value
 	return b
 }
 
-// WithHops adds the given value to the Hops field in the declarative configuration
+// WithFrom adds the given value to the From field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Hops field.
-func (b *UpgradePathApplyConfiguration) WithHops(values ...*UpgradeHopApplyConfiguration) *UpgradePathApplyConfiguration {
+// If called multiple times, values provided by each call will be appended to the From field.
+func (b *UpgradePathApplyConfiguration) WithFrom(values ...string) *UpgradePathApplyConfiguration {
 	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithHops")
-		}
-		b.Hops = append(b.Hops, *values[i])
+		b.From = append(b.From, values[i])
 	}
+	return b
+}
+
+// WithBelow sets the Below field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Below field is set to the value of the last call.
+func (b *UpgradePathApplyConfiguration) WithBelow(value string) *UpgradePathApplyConfiguration {
+	b.Below = &value
+	return b
+}
+
+// WithVia sets the Via field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Via field is set to the value of the last call.
+func (b *UpgradePathApplyConfiguration) WithVia(value string) *UpgradePathApplyConfiguration {
+	b.Via = &value
 	return b
 }
