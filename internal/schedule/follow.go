@@ -189,7 +189,7 @@ func (o *pool) beginAgain() {
 
 // trim forgets what there is nothing to remember of, and of more than MaxRollouts what matters least: what is over, the
 // oldest first, then what has not begun, and before all of these what cannot begin because its wave chooses no node that waits. It
-// must come after the verdicts are counted and the edges halted.
+// must come after the verdicts are counted and the updates halted.
 func (o *pool) trim() {
 	const none = 5
 	rank := func(r *rollout) int {

@@ -17,7 +17,7 @@ func (r *Room) Note(node string, due []schedule.Edge) {
 	}
 	r.due[node] = due
 	gone := func(e schedule.Edge) bool { return !slices.Contains(due, e) }
-	if r.changed != nil && slices.ContainsFunc(before, gone) { // a wave may be over
+	if r.changed != nil && (!known || slices.ContainsFunc(before, gone)) { // a wave may be over that waited for this node
 		r.changed()
 	}
 }
