@@ -22,7 +22,7 @@ func refused(t *testing.T, env *apitest.Env, o *unstructured.Unstructured, field
 	strict := client.WithFieldValidation(env.Client, metav1.FieldValidationStrict)
 	err := strict.Create(t.Context(), o.DeepCopy())
 	for _, field := range fields {
-		assert.ErrorContains(t, err, `unknown field "spec.`+field+`"`)
+		assert.ErrorContains(t, err, `unknown field "spec.`+field)
 	}
 	err = strict.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.FieldOwner("kubectl"))
 	assert.ErrorContains(t, err, ": field not declared in schema")
@@ -64,6 +64,10 @@ func TestEarlierShapesAreRefused(t *testing.T) {
 		"NodeFirmware": {
 			"{pins: [{name: a, class: NIC, manufacturer: '15b3', model: 101d, version: 22.39.2048, sourceRef: {name: a}}], retry: again}",
 			[]string{"pins[0].manufacturer", "pins[0].class", "retry"},
+		},
+		"FirmwareJob": {
+			"{nodeName: n1, type: Steps, steps: [{name: verify-inventory, expectedDevices: [{class: NIC, vendor: '15b3', count: 2}]}]}",
+			[]string{"steps"},
 		},
 		"NodeDevice": {
 			"{nodeName: n1, firmware: {version: 22.41.1000, sourceRef: {name: a}, updatePolicy: Update, downgrade: Forbid, " +
