@@ -7,8 +7,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
 // A template queues jobs for a whole fleet. While they come, few are told why they wait, so that the API server has time to create
@@ -27,9 +30,12 @@ func TestFewJobsAreToldWhyTheyWaitWhileAFleetIsQueued(t *testing.T) {
 		}
 	}
 	told := func() int {
+		var jobs v1alpha1.FirmwareJobList
+		require.NoError(t, w.List(t.Context(), &jobs))
+		require.Len(t, jobs.Items, nodes)
 		n := 0
-		for i := range nodes {
-			if w.reason(fmt.Sprintf("job-n%03d", i)) != "unset" {
+		for _, j := range jobs.Items {
+			if meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted) != nil {
 				n++
 			}
 		}

@@ -28,6 +28,7 @@ func leftOfGuard(t *testing.T, n *Node) (left []string) {
 // A node whose only adapter comes up dead after the reboot that activates its firmware gets no pod from the API server. The guard
 // that its kubelet starts by itself restores the previous firmware (R002-9).
 func TestNodeThatAnAdapterCutsOffOverARebootIsRestoredByItsGuard(t *testing.T) {
+	t.Parallel()
 	l := startLabWith(t, Options{Nodes: 2, Uplink: true, UplinkAdapter: "nic1"})
 	p := policy(1)
 	require.NoError(t, l.admin.Apply(t.Context(), p, client.FieldOwner("test"), client.ForceOwnership))
