@@ -40,24 +40,3 @@ type HealthVerdict struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	Complaints []string `json:"complaints,omitempty"`
 }
-
-// UnhealthyDevice marks a device that a job left unhealthy. Nothing is flashed to it until a person requests a
-// retry in the spec of the NodeFirmware; the mark survives reboots.
-type UnhealthyDevice struct {
-	// since is when it was found unhealthy.
-	// +required
-	Since metav1.Time `json:"since,omitzero"`
-	// job that left it unhealthy.
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	Job string `json:"job,omitempty"`
-	// message says what was wrong.
-	// +optional
-	// +kubebuilder:validation:MaxLength=1024
-	Message string `json:"message,omitempty"`
-	// retry is the request to retry of the NodeFirmware that was in force for the job; another one clears the mark. Absent
-	// where an earlier version recorded the mark.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	Retry *string `json:"retry,omitempty"`
-}

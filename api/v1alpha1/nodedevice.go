@@ -13,3 +13,6 @@ func (s *NodeDeviceStatus) ModelKey() string {
 	vendor, device := s.PCIIDs()
 	return ModelKey(vendor, device, s.Vendor, s.Model)
 }
+
+// IsUnhealthy reports whether a job left the device unhealthy, so that every image waits for a retry.
+func (s *NodeDeviceStatus) IsUnhealthy() bool { return s.Failure != nil && s.Failure.Digest == "" }

@@ -112,13 +112,11 @@ type NodeDeviceStatus struct {
 	// applied says where the firmware that the device runs came from. Absent until the device first runs what is desired.
 	// +optional
 	Applied *AppliedFirmware `json:"applied,omitempty"`
-	// lastFailure is the last failed update. The same image is not tried again until the desired firmware changes or
-	// a person requests a retry in the spec of the NodeFirmware.
+	// failure is what keeps images from the device until a person requests a retry in the spec of the NodeFirmware. One with a digest is
+	// the last failed update, and keeps that image away. One without is a job that left the device unhealthy, and keeps every image away,
+	// over reboots too. Absent when nothing does.
 	// +optional
-	LastFailure *FailedFirmware `json:"lastFailure,omitempty"`
-	// unhealthy is present while nothing may be flashed to the device because a job left it unhealthy.
-	// +optional
-	Unhealthy *UnhealthyDevice `json:"unhealthy,omitempty"`
+	Failure *DeviceFailure `json:"failure,omitempty"`
 }
 
 // DevicePort is one port of a network adapter.
@@ -224,19 +222,15 @@ type AppliedFirmware struct {
 	Time metav1.Time `json:"time,omitzero"`
 }
 
-// FailedFirmware is an update that failed.
-type FailedFirmware struct {
-	// version that should have been installed.
-	// +required
-	// +kubebuilder:validation:MaxLength=64
-	Version string `json:"version,omitempty"`
-	// digest of the image.
-	// +required
-	Digest Digest `json:"digest,omitempty"`
-	// reason of the failure, as in the job's Failed condition.
+// DeviceFailure is an update that failed, or left its device unhealthy.
+type DeviceFailure struct {
+	// reason of the failure, as in the job's Failed condition; Unhealthy where there is no digest.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
+	// digest of the image that failed. Absent where the device was left unhealthy.
+	// +optional
+	Digest Digest `json:"digest,omitempty"`
 	// message says what happened.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -248,11 +242,11 @@ type FailedFirmware struct {
 	// time of the failure.
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
-	// retry is the request to retry of the NodeFirmware that was in force for the job; another one clears the failure.
-	// Absent where an earlier version recorded the failure.
+	// request is the request to retry of the NodeFirmware that was in force for the job; another one clears the failure. Absent where
+	// there was none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
-	Retry *string `json:"retry,omitempty"`
+	Request string `json:"request,omitempty"`
 }
 
 // NodeDevice is one updatable component of a node: a network adapter card, a drive, the system firmware. The node's

@@ -159,9 +159,8 @@ func (c cluster) fullNodeDevice() {
 			Running: long(64, 1), Stored: long(64, 1), Driver: long(63, 1), Access: v1alpha1.AccessReadOnly,
 			Notes: filled(c.T, 4, unbounded, func(i int) string { return long(256, i) }),
 		},
-		Applied:     &v1alpha1.AppliedFirmware{Digest: longDigest(1), Origin: longOrigin(), BootID: long(36, 1), Time: now},
-		LastFailure: &v1alpha1.FailedFirmware{Version: long(64, 1), Digest: longDigest(1), Reason: long(64, 1), Message: long(1024, 1), Job: long(253, 1), Time: now, Retry: &text},
-		Unhealthy:   &v1alpha1.UnhealthyDevice{Since: now, Job: long(253, 1), Message: long(1024, 1), Retry: &text},
+		Applied: &v1alpha1.AppliedFirmware{Digest: longDigest(1), Origin: longOrigin(), BootID: long(36, 1), Time: now},
+		Failure: &v1alpha1.DeviceFailure{Digest: longDigest(1), Reason: long(64, 1), Message: long(1024, 1), Job: long(253, 1), Time: now, Request: text},
 	}))
 	c.isSmall(d)
 }

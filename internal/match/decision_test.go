@@ -372,7 +372,7 @@ func TestTallyTellsFailedFromCleared(t *testing.T) {
 	s.pins()
 	s.template("a", "2.0")
 	s.status(func(d *v1alpha1.NodeDeviceStatus) {
-		d.LastFailure = &v1alpha1.FailedFirmware{Digest: digest(2), Time: metav1.NewTime(base)}
+		d.Failure = &v1alpha1.DeviceFailure{Digest: digest(2), Time: metav1.NewTime(base)}
 	})
 	tally, _ := s.ix.Tally("a")
 	assert.Equal(t, int32(1), tally.Failed)

@@ -28,11 +28,12 @@ func Facts(o *v1alpha1.NodeDevice) plan.Facts {
 			out.Format = inventory.FormatDotted
 		}
 	}
-	if f := o.Status.LastFailure; f != nil {
-		out.FailedDigest, out.FailedUnder = desired.Digest(f.Digest), f.Retry
-	}
-	if u := o.Status.Unhealthy; u != nil {
-		out.Unhealthy, out.UnhealthyUnder = true, u.Retry
+	switch f := o.Status.Failure; {
+	case f == nil:
+	case o.Status.IsUnhealthy():
+		out.Unhealthy, out.UnhealthyUnder = true, &f.Request
+	default:
+		out.FailedDigest, out.FailedUnder = desired.Digest(f.Digest), &f.Request
 	}
 	return out
 }

@@ -288,30 +288,16 @@ func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.Nod
 			Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonProgressing,
 		})
 	}
-	if rapid.IntRange(0, 2).Draw(t, "failed") == 0 {
-		s.LastFailure = &v1alpha1.FailedFirmware{
-			Digest: digest(rapid.IntRange(1, 2).Draw(t, "failed digest")),
-			Retry:  drawRetry(t),
-		}
-	}
-	if rapid.IntRange(0, 4).Draw(t, "unhealthy") == 0 {
-		s.Unhealthy = &v1alpha1.UnhealthyDevice{
-			Job: "j", Retry: drawRetry(t),
+	if n := rapid.IntRange(0, 4).Draw(t, "failed"); n < 3 {
+		s.Failure = &v1alpha1.DeviceFailure{Job: "j", Request: pick(t, someRetries, "failed under")}
+		if n > 0 {
+			s.Failure.Digest = digest(n)
 		}
 	}
 	return d
 }
 
 var someRetries = []string{"", "first", "second"}
-
-// drawRetry is the request under which something failed; nil where an earlier version recorded it.
-func drawRetry(t *rapid.T) *string {
-	if rapid.IntRange(0, 3).Draw(t, "recorded by an earlier version") == 0 {
-		return nil
-	}
-	under := pick(t, someRetries, "failed under")
-	return &under
-}
 
 // apply does what the controller would: it writes the decision into the object.
 func (w *world) apply(ix *Index, name string) Affected {

@@ -163,7 +163,7 @@ func TestUnhealthyDeviceIsBlocked(t *testing.T) {
 	s.pins()
 	s.template("t", "2.0")
 	s.status(func(d *v1alpha1.NodeDeviceStatus) {
-		d.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(base), Job: "j"}
+		d.Failure = &v1alpha1.DeviceFailure{Time: metav1.NewTime(base), Job: "j"}
 	})
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, s.blocked())
 	tally, _ := s.ix.Tally("t")
@@ -179,7 +179,7 @@ func TestUnhealthyDeviceIsBlocked(t *testing.T) {
 // the two is known first.
 func TestFailureOfTheDeviceItselfIsSaidRatherThanTheQuarantine(t *testing.T) {
 	failed := func(d *v1alpha1.NodeDeviceStatus) {
-		d.LastFailure = &v1alpha1.FailedFirmware{Version: "2.0", Digest: digest(2), Time: metav1.NewTime(base)}
+		d.Failure = &v1alpha1.DeviceFailure{Digest: digest(2), Time: metav1.NewTime(base)}
 	}
 	quarantined := with(newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0"), 2, "15b3:101d")
 	for name, events := range map[string][]func(*stage){

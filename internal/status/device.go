@@ -28,9 +28,8 @@ type DeviceFacts struct {
 	// Observed is what the last scan and the journal say, and Verdict what the device needs in view of that.
 	Observed plan.Facts
 	Verdict  plan.Decision
-	// Failure describes the last failed update for people, and FailedVersion is the version it was to bring; both are empty
-	// when no update failed.
-	Failure, FailedVersion string
+	// Failure describes the last failed update for people; empty when none failed.
+	Failure string
 	// Unhealthy describes for people how a job left the device unhealthy; empty when no job did, or when a person has
 	// cleared that since.
 	Unhealthy string
@@ -142,7 +141,7 @@ func upToDate(f DeviceFacts) string {
 
 func updateFailed(f DeviceFacts) string {
 	return fmt.Sprintf("The update to %s failed and is not tried again by itself%s. To try again: %s",
-		cmp.Or(f.FailedVersion, string(f.Desired)), detail(f.Failure), patchNow(f.Node, "retry"))
+		cmp.Or(f.Verdict.Version, f.Desired), detail(f.Failure), patchNow(f.Node, "retry"))
 }
 
 func ready(reason, message string) []Condition {

@@ -44,15 +44,15 @@ func want(version inventory.Version, change ...func(*plan.Desired)) plan.Desired
 
 // given is what the daemon knows before it is judged.
 type given struct {
-	Node, Failure, FailedVersion, Unhealthy, Updating string
-	Observed                                          plan.Facts
-	Desired                                           plan.Desired
+	Node, Failure, Unhealthy, Updating string
+	Observed                           plan.Facts
+	Desired                            plan.Desired
 }
 
 func (g given) judged() nfstatus.DeviceFacts {
 	return nfstatus.DeviceFacts{
 		Node: g.Node, Desired: g.Desired.Version, Observed: g.Observed, Verdict: plan.Decide(g.Desired, g.Observed),
-		Failure: g.Failure, FailedVersion: g.FailedVersion, Unhealthy: g.Unhealthy, Updating: g.Updating,
+		Failure: g.Failure, Unhealthy: g.Unhealthy, Updating: g.Updating,
 	}
 }
 
@@ -145,7 +145,7 @@ func TestDeviceConditions(t *testing.T) {
 			})},
 			reason: v1alpha1.ReasonPending, kstatus: status.InProgressStatus, says: "22.40.0 on the way to 22.41.1000 is stored"},
 		"a hop failed before": {
-			given: given{Node: "n1", Failure: "no", FailedVersion: "22.40.0",
+			given: given{Node: "n1", Failure: "no",
 				Observed: observed(func(f *plan.Facts) { f.FailedDigest = inventory.Digest{2} }),
 				Desired: want("22.41.1000", func(d *plan.Desired) {
 					d.Path = plan.Path{{To: d.Version, From: []inventory.Version{"22.39.1002"}, Via: "22.40.0", Digest: inventory.Digest{2}}}

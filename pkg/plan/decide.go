@@ -100,7 +100,7 @@ type Decision struct {
 	Message string
 	// Activation is what the image of a due update needs before it runs.
 	Activation inventory.Activation
-	// Version and Digest are what a due update flashes: the desired version, or a hop on the way to it.
+	// Version and Digest are what a due update flashes: the desired version, or a hop on the way to it. Version is that of a failed update too.
 	Version inventory.Version
 	Digest  inventory.Digest
 }
@@ -142,8 +142,10 @@ func (d Desired) decide(forbidden error, f Facts) Decision {
 		return blocked(ReasonDowngradeForbidden, "%s", msg)
 	}
 	if f.FailedDigest == d.Digest && !d.Retry.Clears(f.FailedUnder) {
-		return blocked(ReasonUpdateFailed, "the last update to %s failed; set spec.requests.retry of the node's NodeFirmware to a new value to try again",
+		out := blocked(ReasonUpdateFailed, "the last update to %s failed; set spec.requests.retry of the node's NodeFirmware to a new value to try again",
 			d.Version)
+		out.Version = d.Version // a hop, perhaps
+		return out
 	}
 	if f.Activation == inventory.ActivatePowerCycle {
 		return blocked(ReasonPowerCycleRequired, "version %s would need a power-cycle; update the device by hand", d.Version)

@@ -65,7 +65,7 @@ func ByBadImages(o client.Object) []string {
 
 // ByUnhealthy is the key of a NodeDevice in the index Unhealthy.
 func ByUnhealthy(o client.Object) []string {
-	if d, ok := o.(*v1alpha1.NodeDevice); ok && d.Status.Unhealthy != nil {
+	if d, ok := o.(*v1alpha1.NodeDevice); ok && d.Status.IsUnhealthy() {
 		return []string{Some}
 	}
 	return nil

@@ -69,11 +69,11 @@ func (p past) facts(c clocks) facts {
 		return plan.Clearance(fmt.Sprintf("request %d", n))
 	}
 	d := device("nic", 2)
-	if p.unhealthy >= 0 {
-		d.Status.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(now.Add(c.node)), Job: "j", Retry: request(p.unhealthy).InForce()}
-	}
-	if p.lastFailed >= 0 {
-		d.Status.LastFailure = &v1alpha1.FailedFirmware{Digest: digest(2), Time: metav1.NewTime(now.Add(c.node)), Retry: request(p.lastFailed).InForce()}
+	switch {
+	case p.unhealthy >= 0:
+		d.Status.Failure = &v1alpha1.DeviceFailure{Time: metav1.NewTime(now.Add(c.node)), Job: "j", Request: string(request(p.unhealthy))}
+	case p.lastFailed >= 0:
+		d.Status.Failure = &v1alpha1.DeviceFailure{Digest: digest(2), Time: metav1.NewTime(now.Add(c.node)), Request: string(request(p.lastFailed))}
 	}
 	f := facts{name: node, nodeUID: "node", retry: request(p.retry), quietPeriod: 0, failed: map[types.UID]time.Time{}, devices: []v1alpha1.NodeDevice{*d}}
 	for i, past := range p.jobs {

@@ -339,7 +339,7 @@ func TestWhatIsNotDue(t *testing.T) {
 		"power-cycle":                func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Activation = v1alpha1.ActivationPowerCycle },
 		"never reported":             func(d *v1alpha1.NodeDevice) { d.Status = v1alpha1.NodeDeviceStatus{ObservedGeneration: -1} },
 		"spec not seen by daemon":    func(d *v1alpha1.NodeDevice) { d.Generation = 7; d.Status.ObservedGeneration = 6 },
-		"failed":                     func(d *v1alpha1.NodeDevice) { d.Status.LastFailure = &v1alpha1.FailedFirmware{Digest: digest(2)} },
+		"failed":                     func(d *v1alpha1.NodeDevice) { d.Status.Failure = &v1alpha1.DeviceFailure{Digest: digest(2)} },
 		"source not ready (blocked)": func(d *v1alpha1.NodeDevice) { setTrue(d, v1alpha1.ConditionBlocked) },
 		"two templates (conflict)":   func(d *v1alpha1.NodeDevice) { setTrue(d, v1alpha1.ConditionConflict) },
 		"not readable": func(d *v1alpha1.NodeDevice) {

@@ -214,7 +214,7 @@ func (f facts) mayRepeat(d *v1alpha1.NodeDevice, u *v1alpha1.DeviceUpdate) bool 
 
 // isUnhealthy reports whether a job left the device unhealthy and no person has cleared that since.
 func (f facts) isUnhealthy(d v1alpha1.NodeDevice) bool {
-	return d.Status.Unhealthy != nil && !f.retry.Clears(d.Status.Unhealthy.Retry)
+	return d.Status.IsUnhealthy() && !f.retry.Clears(&d.Status.Failure.Request)
 }
 
 // held is the failed job that holds the node, or nil.

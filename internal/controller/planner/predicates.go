@@ -42,8 +42,7 @@ var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
 	return a.Generation != b.Generation || a.Status.ObservedGeneration != b.Status.ObservedGeneration ||
 		a.Status.UniqueID != b.Status.UniqueID || !slices.Equal(a.Status.Arrays, b.Status.Arrays) ||
 		!equality.Semantic.DeepEqual(a.Status.Firmware, b.Status.Firmware) ||
-		!equality.Semantic.DeepEqual(a.Status.LastFailure, b.Status.LastFailure) ||
-		!equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy) || quarantine.ModelOf(a) != quarantine.ModelOf(b) ||
+		!equality.Semantic.DeepEqual(a.Status.Failure, b.Status.Failure) || quarantine.ModelOf(a) != quarantine.ModelOf(b) ||
 		findingsOf(a) != findingsOf(b)
 })
 

@@ -248,7 +248,7 @@ func TestAVersionOnTheWayToABadOneIsNotFlashed(t *testing.T) {
 
 func unhealthySince(at time.Time) func(*v1alpha1.NodeDevice) {
 	return func(d *v1alpha1.NodeDevice) {
-		d.Status.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(at), Job: "before"}
+		d.Status.Failure = &v1alpha1.DeviceFailure{Reason: v1alpha1.ReasonUnhealthy, Time: metav1.NewTime(at), Job: "before"}
 	}
 }
 

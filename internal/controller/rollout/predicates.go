@@ -40,7 +40,7 @@ var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
 // deviceChanged passes what may keep a job from being admitted: the model, whether a job left the device unhealthy, and what
 // says whether a rollback image is for the device.
 var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
-	return quarantine.ModelOf(a) != quarantine.ModelOf(b) || !equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy) ||
+	return quarantine.ModelOf(a) != quarantine.ModelOf(b) || !equality.Semantic.DeepEqual(a.Status.Failure, b.Status.Failure) ||
 		!reflect.DeepEqual(match.DeviceOf(a), match.DeviceOf(b)) || running(a) != running(b) || sourceOf(a) != sourceOf(b)
 })
 

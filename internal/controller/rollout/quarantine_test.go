@@ -232,7 +232,7 @@ func (w *world) unhealthy(device, job string) {
 	w.Helper()
 	d := &v1alpha1.NodeDevice{}
 	require.NoError(w, w.Get(w.Context(), types.NamespacedName{Name: device}, d))
-	d.Status.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(w.clock), Job: job}
+	d.Status.Failure = &v1alpha1.DeviceFailure{Reason: v1alpha1.ReasonUnhealthy, Time: metav1.NewTime(w.clock), Job: job}
 	require.NoError(w, w.Status().Update(w.Context(), d))
 }
 
@@ -246,7 +246,7 @@ func TestAJobThatSeveralUnhealthyDevicesKeepWaitingIsWrittenOnce(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n"}}
 		require.NoError(t, w.Create(t.Context(), d))
-		d.Status.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(w.clock), Job: "job"}
+		d.Status.Failure = &v1alpha1.DeviceFailure{Reason: v1alpha1.ReasonUnhealthy, Time: metav1.NewTime(w.clock), Job: "job"}
 		require.NoError(t, w.Status().Update(t.Context(), d))
 	}
 	w.queue("next", "n")

@@ -130,16 +130,16 @@ func (r *Reconciler) unhealthy(ctx context.Context) (map[string][]schedule.Unhea
 		return nil, fmt.Errorf("list unhealthy node devices: %w", err)
 	}
 	for _, d := range devices.Items {
-		unhealthy, node := d.Status.Unhealthy, d.Spec.NodeName
-		if unhealthy == nil {
+		failure, node := d.Status.Failure, d.Spec.NodeName
+		if !d.Status.IsUnhealthy() {
 			continue
 		}
 		firmware, err := r.firmware(ctx, node)
 		if err != nil {
 			return nil, err
 		}
-		if !desired.Retry(firmware).Clears(unhealthy.Retry) {
-			out[node] = append(out[node], schedule.UnhealthyDevice{Name: d.Name, Job: unhealthy.Job})
+		if !desired.Retry(firmware).Clears(&failure.Request) {
+			out[node] = append(out[node], schedule.UnhealthyDevice{Name: d.Name, Job: failure.Job})
 		}
 	}
 	for _, list := range out { // the cache lists in any order

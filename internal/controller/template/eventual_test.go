@@ -177,9 +177,9 @@ func (w *world) others() {
 		version := rapid.SampledFrom([]string{running, v1, v2}).Draw(w.t, "runs")
 		failed := rapid.SampledFrom([]string{"", v1, v2}).Draw(w.t, "failed")
 		edit(w, device(), false, func(d *v1alpha1.NodeDevice) {
-			d.Status.Firmware.Running, d.Status.Firmware.Stored, d.Status.LastFailure = version, version, nil
+			d.Status.Firmware.Running, d.Status.Firmware.Stored, d.Status.Failure = version, version, nil
 			if failed != "" {
-				d.Status.LastFailure = &v1alpha1.FailedFirmware{Version: failed, Digest: digest(versions[failed]), Time: metav1.NewTime(w.clock)}
+				d.Status.Failure = &v1alpha1.DeviceFailure{Digest: digest(versions[failed]), Time: metav1.NewTime(w.clock)}
 			}
 		})
 	case 2:

@@ -61,8 +61,8 @@ func TestAPIServerTakesWhatIsPublished(t *testing.T) {
 	apitest.RequireStatus(t, &d, status.FailedStatus)
 	assert.Equal(t, b.steps, n.Status.Steps)
 	assert.True(t, meta.IsStatusConditionFalse(n.Status.Conditions, v1alpha1.ConditionHealthy))
-	require.NotNil(t, d.Status.Unhealthy)
-	assert.Equal(t, noon.Truncate(time.Second), d.Status.Unhealthy.Since.UTC())
+	require.True(t, d.Status.IsUnhealthy())
+	assert.Equal(t, noon.Truncate(time.Second), d.Status.Failure.Time.UTC())
 	assert.Equal(t, v1alpha1.RollbackReadBack, d.Status.Firmware.Rollback)
 	require.NotEmpty(t, d.Status.Firmware.Notes)
 	for _, note := range d.Status.Firmware.Notes {
@@ -85,5 +85,5 @@ func TestAPIServerTakesWhatIsPublished(t *testing.T) {
 	apitest.RequireStatus(t, &d, status.CurrentStatus)
 	assert.Nil(t, meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionHealthy))
 	assert.Empty(t, n.Status.Steps)
-	assert.Nil(t, d.Status.Unhealthy)
+	assert.Nil(t, d.Status.Failure)
 }

@@ -22,21 +22,22 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 		out = *obj.Status.DeepCopy()
 	}
 	out.ObservedGeneration = obj.Generation
-	out.Applied, out.LastFailure = provenance(f.records, obj.Status, out.UniqueID)
-	out.Unhealthy = unhealthy(f, obj.Status, out.UniqueID)
+	out.Applied = applied(f.records, obj.Status, out.UniqueID)
+	out.Failure = failure(f, obj.Status, out.Applied, out.UniqueID)
 	report := status.DeviceFacts{Node: f.node}
-	if fail := out.LastFailure; fail != nil {
-		report.Failure, report.FailedVersion = strings.TrimSuffix(fail.Reason+": "+fail.Message, ": "), fail.Version
-		observed.FailedUnder, observed.FailedDigest = fail.Retry, desired.Digest(fail.Digest)
-	}
-	if u := out.Unhealthy; u != nil {
-		report.Unhealthy = strings.TrimSuffix("job "+u.Job+": "+u.Message, ": ")
-		observed.Unhealthy, observed.UnhealthyUnder = true, u.Retry
+	switch fail := out.Failure; {
+	case fail == nil:
+	case out.IsUnhealthy():
+		report.Unhealthy = strings.TrimSuffix("job "+fail.Job+": "+fail.Message, ": ")
+		observed.Unhealthy, observed.UnhealthyUnder = true, &fail.Request
+	default:
+		report.Failure = strings.TrimSuffix(fail.Reason+": "+fail.Message, ": ")
+		observed.FailedUnder, observed.FailedDigest = &fail.Request, desired.Digest(fail.Digest)
 	}
 	want := desired.Of(obj.Spec.Firmware, f.retry())
 	report.Desired, report.Observed, report.Verdict = want.Version, observed, plan.Decide(want, observed)
 	if report.Verdict.Outcome == plan.UpToDate && obj.Spec.Firmware != nil && observed.Unreadable == "" && !f.records.updating[out.UniqueID] &&
-		out.Unhealthy == nil && (out.LastFailure == nil || out.LastFailure.Digest != obj.Spec.Firmware.Digest) {
+		!out.IsUnhealthy() && (out.Failure == nil || out.Failure.Digest != obj.Spec.Firmware.Digest) {
 		out.Applied = atTarget(out.Applied, f.records.devices[out.UniqueID].LastApplied, obj.Spec, found.Firmware.Running, f.snapshot.BootID, now)
 	}
 	if f.records.updating[out.UniqueID] && f.records.step != nil {
@@ -101,37 +102,35 @@ func describeFirmware(f inventory.Firmware, driver, driverMessage string) *v1alp
 // maxNote bounds a note, as the API does.
 const maxNote = 256
 
-// provenance is the last success and the last failure of a device according to the journal, unless the object says something
-// later about the success. Where the journal has no entry,
-// such as after the loss of the state directory, the values of the object are kept, unless a later success supersedes an
-// old failure.
-func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1alpha1.AppliedFirmware, *v1alpha1.FailedFirmware) {
-	applied, failed := old.Applied, old.LastFailure
+// applied is the last success of a device according to the journal, unless the object says something later. Where the journal has none,
+// such as after the loss of the state directory, that of the object is kept.
+func applied(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha1.AppliedFirmware {
+	applied := old.Applied
 	if old.UniqueID != "" && old.UniqueID != uniqueID {
-		applied, failed = nil, nil
+		applied = nil
 	}
-	known := r.devices[uniqueID]
-	if last := known.LastApplied; last != nil && (applied == nil || applied.Time.Time.Before(last.Time.Truncate(time.Second))) {
-		applied = appliedFirmware(last)
+	if last := r.devices[uniqueID].LastApplied; last != nil && (applied == nil || applied.Time.Time.Before(last.Time.Truncate(time.Second))) {
+		return appliedFirmware(last)
 	}
-	if known.LastFailure != nil {
-		failed = failedFirmware(known.LastFailure)
-	} else if failed != nil && applied != nil && !applied.Time.Time.Before(failed.Time.Time) {
-		failed = nil
-	}
-	return applied, failed
+	return applied
 }
 
-// unhealthy is the mark a job left on a device, until a person clears it. Where the journal has no entry for the device,
-// such as after the loss of the state directory, the mark of the object is kept: it must not vanish by accident.
-func unhealthy(f facts, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha1.UnhealthyDevice {
+// failure is what keeps images from a device: the mark of a job that left it unhealthy, until a person clears that, and otherwise its last
+// failed update. Where the journal has no entry, such as after the loss of the state directory, that of the object is kept, because it
+// must not vanish by accident: a mark until a person clears it, and a failed update until a later success.
+func failure(f facts, old v1alpha1.NodeDeviceStatus, applied *v1alpha1.AppliedFirmware, uniqueID string) *v1alpha1.DeviceFailure {
 	record, known := f.records.devices[uniqueID]
-	mark := unhealthyDevice(record.Unhealthy)
-	if !known && old.UniqueID == uniqueID {
-		mark = old.Unhealthy
+	mark, failed := unhealthyDevice(record.Unhealthy), failedFirmware(record.LastFailure)
+	if old.UniqueID == uniqueID || old.UniqueID == "" {
+		switch {
+		case old.IsUnhealthy() && !known:
+			mark = old.Failure
+		case old.Failure != nil && !old.IsUnhealthy() && failed == nil && (applied == nil || applied.Time.Time.Before(old.Failure.Time.Time)):
+			failed = old.Failure
+		}
 	}
-	if mark == nil || f.retry().Clears(mark.Retry) {
-		return nil
+	if mark != nil && !f.retry().Clears(&mark.Request) {
+		return mark
 	}
-	return mark
+	return failed
 }

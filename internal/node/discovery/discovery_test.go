@@ -519,7 +519,7 @@ func TestTheJournalIsShown(t *testing.T) {
 	assert.Nil(t, n.Status.CurrentStep)
 	assert.Equal(t, "step flash: the tool said no", n.Status.LastError)
 	assert.True(t, meta.IsStatusConditionTrue(n.Status.Conditions, v1alpha1.ConditionHeld))
-	assert.Equal(t, v1alpha1.ReasonWriteFailed, b.device(t, "n1-nic-aa").Status.LastFailure.Reason)
+	assert.Equal(t, v1alpha1.ReasonWriteFailed, b.device(t, "n1-nic-aa").Status.Failure.Reason)
 
 	origin := []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", UID: "u", Generation: 5, Rule: "r"}, {Kind: v1alpha1.OriginSource, Name: "s", UID: "v", Generation: 3}}
 	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa", LastApplied: &journal.Applied{
@@ -530,7 +530,7 @@ func TestTheJournalIsShown(t *testing.T) {
 	require.NoError(t, b.Publish(t.Context()))
 	d := b.device(t, "n1-nic-aa")
 	assert.Equal(t, origin, d.Status.Applied.Origin, "the first status after an update names all that it came from (R004-12)")
-	assert.Nil(t, d.Status.LastFailure, "a later success makes the failure void")
+	assert.Nil(t, d.Status.Failure, "a later success makes the failure void")
 	b.book.view = journal.View{}
 	require.NoError(t, b.Publish(t.Context()))
 	assert.NotNil(t, b.device(t, "n1-nic-aa").Status.Applied, "a lost journal takes nothing away")

@@ -169,7 +169,7 @@ func TestUnhealthyDeviceStaysRefusedOverBootsUntilCleared(t *testing.T) {
 	b.book.view.Devices = nil
 	b.restart()
 	b.seen(t)
-	require.NotNil(t, b.device(t, "n1-nic-aa").Status.Unhealthy, "a lost journal clears nothing")
+	require.NotNil(t, b.device(t, "n1-nic-aa").Status.Failure, "a lost journal clears nothing")
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason)
 
 	clear := func(request string) {
@@ -181,7 +181,7 @@ func TestUnhealthyDeviceStaysRefusedOverBootsUntilCleared(t *testing.T) {
 	clear("before the job")
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "the job followed that request")
 	clear("after the repair")
-	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Unhealthy)
+	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Failure)
 	assert.Equal(t, v1alpha1.ReasonPending, b.ready(t, "n1-nic-aa").Reason)
 }
 
@@ -190,10 +190,10 @@ func TestMarkThatTheJournalTookBackIsGone(t *testing.T) {
 	mark := journal.UnhealthyMark{Since: noon, Job: "n1-1234"}
 	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &mark}}
 	b.seen(t)
-	require.NotNil(t, b.device(t, "n1-nic-aa").Status.Unhealthy)
+	require.NotNil(t, b.device(t, "n1-nic-aa").Status.Failure)
 	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa"}}
 	b.seen(t)
-	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Unhealthy)
+	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Failure)
 }
 
 func TestWayToAVersionIsJudgedByTheRunningOne(t *testing.T) {

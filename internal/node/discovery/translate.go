@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -40,15 +41,20 @@ func origin(from []journal.Origin) []v1alpha1.Origin {
 	return out
 }
 
-func failedFirmware(f *journal.Failure) *v1alpha1.FailedFirmware {
-	return &v1alpha1.FailedFirmware{
-		Version: f.Version, Digest: v1alpha1.Digest(f.Digest), Reason: f.Reason, Message: f.Message, Job: f.Job, Time: moment(f.Time), Retry: f.Retry,
+func failedFirmware(f *journal.Failure) *v1alpha1.DeviceFailure {
+	if f == nil {
+		return nil
+	}
+	return &v1alpha1.DeviceFailure{
+		Reason: f.Reason, Digest: v1alpha1.Digest(f.Digest), Message: f.Message, Job: f.Job, Time: moment(f.Time), Request: ptr.Deref(f.Retry, ""),
 	}
 }
 
-func unhealthyDevice(m *journal.UnhealthyMark) *v1alpha1.UnhealthyDevice {
+func unhealthyDevice(m *journal.UnhealthyMark) *v1alpha1.DeviceFailure {
 	if m == nil {
 		return nil
 	}
-	return &v1alpha1.UnhealthyDevice{Since: moment(m.Since), Job: m.Job, Message: text.Clip(m.Message, 1024), Retry: m.Retry}
+	return &v1alpha1.DeviceFailure{
+		Reason: v1alpha1.ReasonUnhealthy, Message: text.Clip(m.Message, 1024), Job: m.Job, Time: moment(m.Since), Request: ptr.Deref(m.Retry, ""),
+	}
 }

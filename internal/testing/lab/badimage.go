@@ -150,7 +150,7 @@ func refuses(d *v1alpha1.NodeDevice) bool {
 	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked); c != nil {
 		return c.Reason == v1alpha1.ReasonQuarantined
 	}
-	failed := d.Status.LastFailure
+	failed := d.Status.Failure
 	return failed != nil && failed.Digest == d.Spec.Firmware.Digest
 }
 

@@ -18,10 +18,10 @@ func TestAnImageThatReachedNoCardProvesNothing(t *testing.T) {
 // The device on which an image failed says so itself, and is blocked by the quarantine only until its job has ended.
 func TestDeviceRefusesAnImageThatIsQuarantinedOrFailedOnIt(t *testing.T) {
 	const bad = v1alpha1.Digest("sha256:bad")
-	failure := func(d v1alpha1.Digest) *v1alpha1.FailedFirmware { return &v1alpha1.FailedFirmware{Digest: d} }
+	failure := func(d v1alpha1.Digest) *v1alpha1.DeviceFailure { return &v1alpha1.DeviceFailure{Digest: d} }
 	for name, c := range map[string]struct {
 		blocked string
-		failure *v1alpha1.FailedFirmware
+		failure *v1alpha1.DeviceFailure
 		refuses bool
 	}{
 		"quarantined":                     {v1alpha1.ReasonQuarantined, nil, true},
@@ -34,7 +34,7 @@ func TestDeviceRefusesAnImageThatIsQuarantinedOrFailedOnIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &v1alpha1.NodeDevice{Spec: v1alpha1.NodeDeviceSpec{Firmware: &v1alpha1.DesiredFirmware{Digest: bad}}}
-			d.Status.LastFailure = c.failure
+			d.Status.Failure = c.failure
 			if c.blocked != "" {
 				d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: c.blocked}}
 			}

@@ -37,7 +37,7 @@ func (l *Lab) describe(t *testing.T) {
 		if d.Status.Firmware != nil {
 			running = d.Status.Firmware.Running + " (" + d.Status.Firmware.Stored + ")"
 		}
-		line(d, d.Status.Conditions, fmt.Sprintf("%s desired, %s running, last failure %+v", desired, running, d.Status.LastFailure))
+		line(d, d.Status.Conditions, fmt.Sprintf("%s desired, %s running, last failure %+v", desired, running, d.Status.Failure))
 	}
 	for i := range jobs.Items {
 		j := &jobs.Items[i]

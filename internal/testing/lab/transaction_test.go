@@ -115,7 +115,7 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 			require.NoError(t, l.admin.List(t.Context(), &device, client.MatchingFields{"spec.nodeName": s.node.Name}))
 			unhealthy := 0
 			for _, d := range device.Items {
-				if d.Status.Unhealthy != nil {
+				if d.Status.IsUnhealthy() {
 					unhealthy++
 				}
 			}

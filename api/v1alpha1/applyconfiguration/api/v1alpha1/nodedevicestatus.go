@@ -45,11 +45,10 @@ type NodeDeviceStatusApplyConfiguration struct {
 	Firmware *ObservedFirmwareApplyConfiguration `json:"firmware,omitempty"`
 	// applied says where the firmware that the device runs came from. Absent until the device first runs what is desired.
 	Applied *AppliedFirmwareApplyConfiguration `json:"applied,omitempty"`
-	// lastFailure is the last failed update. The same image is not tried again until the desired firmware changes or
-	// a person requests a retry in the spec of the NodeFirmware.
-	LastFailure *FailedFirmwareApplyConfiguration `json:"lastFailure,omitempty"`
-	// unhealthy is present while nothing may be flashed to the device because a job left it unhealthy.
-	Unhealthy *UnhealthyDeviceApplyConfiguration `json:"unhealthy,omitempty"`
+	// failure is what keeps images from the device until a person requests a retry in the spec of the NodeFirmware. One with a digest is
+	// the last failed update, and keeps that image away. One without is a job that left the device unhealthy, and keeps every image away,
+	// over reboots too. Absent when nothing does.
+	Failure *DeviceFailureApplyConfiguration `json:"failure,omitempty"`
 }
 
 // NodeDeviceStatusApplyConfiguration constructs a declarative configuration of the NodeDeviceStatus type for use with
@@ -182,18 +181,10 @@ func (b *NodeDeviceStatusApplyConfiguration) WithApplied(value *AppliedFirmwareA
 	return b
 }
 
-// WithLastFailure sets the LastFailure field in the declarative configuration to the given value
+// WithFailure sets the Failure field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the LastFailure field is set to the value of the last call.
-func (b *NodeDeviceStatusApplyConfiguration) WithLastFailure(value *FailedFirmwareApplyConfiguration) *NodeDeviceStatusApplyConfiguration {
-	b.LastFailure = value
-	return b
-}
-
-// WithUnhealthy sets the Unhealthy field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Unhealthy field is set to the value of the last call.
-func (b *NodeDeviceStatusApplyConfiguration) WithUnhealthy(value *UnhealthyDeviceApplyConfiguration) *NodeDeviceStatusApplyConfiguration {
-	b.Unhealthy = value
+// If called multiple times, the Failure field is set to the value of the last call.
+func (b *NodeDeviceStatusApplyConfiguration) WithFailure(value *DeviceFailureApplyConfiguration) *NodeDeviceStatusApplyConfiguration {
+	b.Failure = value
 	return b
 }
