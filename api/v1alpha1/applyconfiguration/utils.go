@@ -42,6 +42,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.CurrentStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DesiredFirmware"):
 		return &apiv1alpha1.DesiredFirmwareApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DeviceFailure"):
+		return &apiv1alpha1.DeviceFailureApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DevicePort"):
 		return &apiv1alpha1.DevicePortApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DeviceSelector"):
@@ -52,8 +54,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.EnabledStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExpectedDevices"):
 		return &apiv1alpha1.ExpectedDevicesApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("FailedFirmware"):
-		return &apiv1alpha1.FailedFirmwareApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareCatalog"):
 		return &apiv1alpha1.FirmwareCatalogApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareCatalogSpec"):
@@ -158,8 +158,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.StoredImageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TopologyBudget"):
 		return &apiv1alpha1.TopologyBudgetApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("UnhealthyDevice"):
-		return &apiv1alpha1.UnhealthyDeviceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradePath"):
 		return &apiv1alpha1.UpgradePathApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradeStep"):

@@ -259,6 +259,27 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceClass
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceFailure
+  map:
+    fields:
+    - name: digest
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
+    - name: job
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: request
+      type:
+        scalar: string
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DevicePort
   map:
     fields:
@@ -366,30 +387,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: selector
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceSelector
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FailedFirmware
-  map:
-    fields:
-    - name: digest
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
-    - name: job
-      type:
-        scalar: string
-    - name: message
-      type:
-        scalar: string
-    - name: reason
-      type:
-        scalar: string
-    - name: retry
-      type:
-        scalar: string
-    - name: time
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: version
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareCatalog
   map:
     fields:
@@ -1078,12 +1075,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: failure
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceFailure
     - name: firmware
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObservedFirmware
-    - name: lastFailure
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FailedFirmware
     - name: model
       type:
         scalar: string
@@ -1106,9 +1103,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: serialNumber
       type:
         scalar: string
-    - name: unhealthy
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UnhealthyDevice
     - name: uniqueID
       type:
         scalar: string
@@ -1718,21 +1712,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: topologyKey
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UnhealthyDevice
-  map:
-    fields:
-    - name: job
-      type:
-        scalar: string
-    - name: message
-      type:
-        scalar: string
-    - name: retry
-      type:
-        scalar: string
-    - name: since
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePath
   map:
     fields:
