@@ -201,7 +201,7 @@ func device(name, node string) *v1alpha1.NodeDevice {
 }
 
 func job(node string) *v1alpha1.FirmwareJob {
-	return &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: node + "-job"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan}}
+	return &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: node + "-job"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}}}
 }
 
 func template(name string) *v1alpha1.FirmwareTemplate {

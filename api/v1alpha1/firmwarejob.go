@@ -31,7 +31,7 @@ func (j *FirmwareJob) RetryInForce() *string {
 	if j.Status.Retry != nil {
 		return j.Status.Retry
 	}
-	return j.Spec.Retry
+	return j.Spec.Task.Request
 }
 
 // FailedOn reports whether a failed job failed because of the device: a step on it failed, or one of the whole node. Where

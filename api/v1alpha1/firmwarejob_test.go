@@ -37,7 +37,7 @@ func TestAJobSaysHowItEnded(t *testing.T) {
 func TestTheRetryThatADaemonTookUpCountsBeforeTheOneThatWasPlanned(t *testing.T) {
 	planned, taken := "planned", ""
 	assert.Nil(t, (&v1alpha1.FirmwareJob{}).RetryInForce())
-	j := &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Retry: &planned}}
+	j := &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Request: &planned}}}
 	assert.Equal(t, &planned, j.RetryInForce())
 	j.Status.Retry = &taken
 	assert.Equal(t, &taken, j.RetryInForce(), "no request is known, too")

@@ -3,97 +3,79 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // JobType says what a job does.
-// +kubebuilder:validation:Enum=Update;Scan;Steps
+// +kubebuilder:validation:Enum=Update;Steps
 type JobType string
 
 const (
 	// JobTypeUpdate brings the listed devices to the listed versions.
 	JobTypeUpdate JobType = "Update"
-	// JobTypeScan reads the node's devices again. It needs no maintenance and takes no place in a budget.
-	JobTypeScan JobType = "Scan"
 	// JobTypeSteps runs the listed steps in the listed order, including disabled ones.
 	JobTypeSteps JobType = "Steps"
 )
 
-// FirmwareJobSpec says what is done on which node. It is immutable except for cancel and priority.
-// +kubebuilder:validation:XValidation:rule="self.nodeName == oldSelf.nodeName",message="nodeName is immutable",fieldPath=".nodeName"
-// +kubebuilder:validation:XValidation:rule="self.type == oldSelf.type",message="type is immutable",fieldPath=".type"
-// +kubebuilder:validation:XValidation:rule="has(self.updates) == has(oldSelf.updates) && (!has(self.updates) || self.updates == oldSelf.updates)",message="updates are immutable; create a new job",fieldPath=".updates"
-// +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds)",message="activeDeadlineSeconds is immutable",fieldPath=".activeDeadlineSeconds"
+// FirmwareJobSpec says what is done on which node. Priority and cancel may be changed.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || has(self.cancel)",message="cancel cannot be taken back",fieldPath=".cancel"
-// +kubebuilder:validation:XValidation:rule="self.type == 'Update' ? has(self.updates) : !has(self.updates)",message="a job of type Update lists its updates; any other type has none",fieldPath=".updates"
-// +kubebuilder:validation:XValidation:rule="self.type == 'Steps' ? has(self.steps) : !has(self.steps)",message="a job of type Steps lists its steps; any other type has none",fieldPath=".steps"
-// +kubebuilder:validation:XValidation:rule="has(self.steps) == has(oldSelf.steps) && (!has(self.steps) || self.steps == oldSelf.steps)",message="steps are immutable; create a new job",fieldPath=".steps"
-// +kubebuilder:validation:XValidation:rule="has(self.rollback) == has(oldSelf.rollback) && (!has(self.rollback) || self.rollback == oldSelf.rollback)",message="rollback is immutable",fieldPath=".rollback"
-// +kubebuilder:validation:XValidation:rule="has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry == oldSelf.retry)",message="retry is immutable",fieldPath=".retry"
-// +kubebuilder:validation:XValidation:rule="has(self.soak) == has(oldSelf.soak) && (!has(self.soak) || duration(self.soak) == duration(oldSelf.soak))",message="soak is immutable",fieldPath=".soak"
-// +kubebuilder:validation:XValidation:rule="has(self.writeProtection) == has(oldSelf.writeProtection) && (!has(self.writeProtection) || self.writeProtection == oldSelf.writeProtection)",message="writeProtection is immutable",fieldPath=".writeProtection"
 type FirmwareJobSpec struct {
-	// nodeName is the Node the job runs on. Immutable.
+	// nodeName is the Node the job runs on. Immutable. Written by whoever creates the job.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeName is immutable"
 	NodeName string `json:"nodeName,omitempty"`
-	// type of the job: Update, Scan or Steps. Immutable.
+	// priority orders the queue before the age of jobs: higher is admitted first. It may be changed. From -1000 to 1000. Absent:
+	// the highest priority of the FirmwareTemplates that the devices get their firmware from, or 0. Written by the user.
+	// +optional
+	// +kubebuilder:validation:Minimum=-1000
+	// +kubebuilder:validation:Maximum=1000
+	Priority *int32 `json:"priority,omitempty"`
+	// task is what the job does. Immutable as a whole. Written by whoever creates the job.
+	// +required
+	Task JobTask `json:"task,omitzero"`
+	// cancel asks the job to stop: at once, or after gracePeriod, if the running step may be interrupted, otherwise after
+	// that step. A job that has already written then holds the node. A write and a rollback are never interrupted. Written by
+	// the user; it can be added but not removed.
+	// +optional
+	Cancel *JobCancel `json:"cancel,omitempty"`
+}
+
+// JobTask is what a job does: a union of the types Update, which has devices, and Steps, which has steps.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="task is immutable; create a new job"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Update' ? has(self.devices) : !has(self.devices)",message="a job of type Update lists its devices; any other type has none",fieldPath=".devices"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Steps' ? has(self.steps) : !has(self.steps)",message="a job of type Steps lists its steps; any other type has none",fieldPath=".steps"
+type JobTask struct {
+	// type of the task: Update or Steps.
 	// +required
 	Type JobType `json:"type,omitempty"`
-	// updates of an Update job, one per device, at most 128. Immutable.
+	// devices that an Update brings to a version, at most 128.
 	// +optional
 	// +listType=map
-	// +listMapKey=device
+	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=128
-	Updates []DeviceUpdate `json:"updates,omitempty"`
-	// steps of a Steps job, in the order they run, at most 32. Immutable.
+	Devices []TaskDevice `json:"devices,omitempty"`
+	// steps of a Steps job, in the order they run, at most 32.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	Steps []RequestedStep `json:"steps,omitempty"`
-	// rollback is BestEffort (default), or Required to refuse the whole job when the running firmware of one of its
-	// devices could not be restored. The planner takes it from the node's RolloutPolicy. Immutable.
+	// require refuses the whole job before anything is changed: Rollback, when the running firmware of one of its devices could not
+	// be restored; WriteProtection, when the end of the daemon's container would end a write. A rollback is never refused for the
+	// latter. Absent: neither. The planner takes it from the node's RolloutPolicy.
 	// +optional
-	// +kubebuilder:default=BestEffort
-	Rollback RollbackPolicy `json:"rollback,omitempty"`
-	// writeProtection is BestEffort (default), or Required to refuse the whole job before anything is changed when the end of the
-	// daemon's container would end a write. A rollback is never refused for it. The planner takes it from the node's RolloutPolicy.
-	// Immutable.
-	// +optional
-	// +kubebuilder:default=BestEffort
-	WriteProtection WriteProtection `json:"writeProtection,omitempty"`
-	// soak is how long the node must look healthy without interruption before the health gate passes. The planner takes it
-	// from the node's RolloutPolicy. Default 60s, from 0s to 1h. Immutable.
+	Require Requirements `json:"require,omitempty"`
+	// healthyFor is how long the node must look healthy without interruption before the health gate passes. Default 60s, from 0s
+	// to 1h. The planner takes it from the node's RolloutPolicy.
 	// +optional
 	// +kubebuilder:default="60s"
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) <= duration('1h')",message="soak must be a duration from 0s to 1h, such as 60s"
-	Soak *metav1.Duration `json:"soak,omitempty"`
-	// retry is the request to retry of the NodeFirmware that was in force when the planner made the job: what failed under
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) <= duration('1h')",message="healthyFor must be a duration from 0s to 1h, such as 60s"
+	HealthyFor Duration `json:"healthyFor,omitempty"`
+	// request is the request to retry of the NodeFirmware that was in force when the planner made the job: what failed under
 	// another one is cleared for this job. At most 128 bytes. Absent in a job that a person made; then the daemon takes the
-	// one that is in force when it starts the job. Immutable.
+	// one that is in force when it starts the job.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
-	Retry *string `json:"retry,omitempty"`
-	// activeDeadlineSeconds bounds the time from when the daemon started the job to the first write, by the clock of the
-	// node; a job that has not begun to write by then fails and gives up its place in the budget. A job that has begun to
-	// write is never cut off. Default 3600, from 60 to 86400. Immutable.
-	// +optional
-	// +kubebuilder:default=3600
-	// +kubebuilder:validation:Minimum=60
-	// +kubebuilder:validation:Maximum=86400
-	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
-	// priority orders the queue before the age of jobs: higher is admitted first. It may be changed. From -1000 to 1000. Absent:
-	// the highest priority of the FirmwareTemplates that the updates come from, or 0. Written by the user.
-	// +optional
-	// +kubebuilder:validation:Minimum=-1000
-	// +kubebuilder:validation:Maximum=1000
-	Priority *int32 `json:"priority,omitempty"`
-	// cancel asks the job to stop: at once, or after gracePeriodSeconds, if the running step may be interrupted, otherwise after
-	// that step. A job that has already written then holds the node. A write and a rollback are never interrupted. Written by
-	// the user; it can be added but not removed.
-	// +optional
-	Cancel *JobCancel `json:"cancel,omitempty"`
+	Request *string `json:"request,omitempty"`
 }
 
 // CancelMode says how far a cancellation goes.
@@ -111,13 +93,9 @@ const (
 
 // JobCancel asks a job to stop.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.mode) || oldSelf.mode != 'Force' || has(self.mode) && self.mode == 'Force'",message="Force cannot be taken back",fieldPath=".mode"
-// +kubebuilder:validation:XValidation:rule="has(self.gracePeriodSeconds) == has(oldSelf.gracePeriodSeconds) && (!has(self.gracePeriodSeconds) || self.gracePeriodSeconds == oldSelf.gracePeriodSeconds)",message="the grace period of a cancellation cannot be changed; set mode to Force to end it",fieldPath=".gracePeriodSeconds"
+// +kubebuilder:validation:XValidation:rule="has(self.gracePeriod) == has(oldSelf.gracePeriod) && (!has(self.gracePeriod) || self.gracePeriod == oldSelf.gracePeriod)",message="the grace period of a cancellation cannot be changed; set mode to Force to end it",fieldPath=".gracePeriod"
 type JobCancel struct {
-	// reason of the cancellation, for the record.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Reason string `json:"reason,omitempty"`
-	// mode is Graceful (default) or Force. Graceful ends a step that may be interrupted after gracePeriodSeconds, and any
+	// mode is Graceful (default) or Force. Graceful ends a step that may be interrupted after gracePeriod, and any
 	// other step ends by itself first. Force ends the grace period, and begins no further round of a step that works in rounds
 	// and no repetition of it after an interruption. Neither ends a write that runs: the job ends after it. Neither leaves
 	// firmware half written: a write that was interrupted is still repeated once. Written by the user; Graceful may be changed
@@ -125,30 +103,30 @@ type JobCancel struct {
 	// +optional
 	// +kubebuilder:default=Graceful
 	Mode CancelMode `json:"mode,omitempty"`
-	// gracePeriodSeconds is how long a running step that may be interrupted has to end by itself, counted from when the daemon
+	// gracePeriod is how long a running step that may be interrupted has to end by itself, counted from when the daemon
 	// of the node sees the cancellation. No other step begins meanwhile, and the step is not begun again where the daemon
-	// restarts. Default 0, which ends it at once; from 0 to 3600. With the mode Force it has no effect. Written by the user
+	// restarts. Default 0s, which ends it at once; at most 1h. With the mode Force it has no effect. Written by the user
 	// with the cancellation, and not changed afterwards.
 	// +optional
-	// +kubebuilder:default=0
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=3600
-	GracePeriodSeconds *int32 `json:"gracePeriodSeconds,omitempty"`
+	// +kubebuilder:default="0s"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) <= duration('1h')",message="gracePeriod must be a duration from 0s to 1h, such as 30s"
+	GracePeriod Duration `json:"gracePeriod,omitempty"`
 }
 
-// DeviceUpdate is the update of one device.
-type DeviceUpdate struct {
-	// device is the name of the NodeDevice.
+// TaskDevice is a device that a job updates. Whether it may be downgraded is what the NodeDevice says, with which the daemon compares
+// the job.
+type TaskDevice struct {
+	// name of the NodeDevice.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Device string `json:"device,omitempty"`
+	Name string `json:"name,omitempty"`
 	// uniqueID of the hardware the update was planned for. Other hardware under the same name is refused.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	UniqueID string `json:"uniqueID,omitempty"`
-	// model of the device when the job was planned, as in a FirmwareSource's quarantine; a report of a bad image counts for
+	// model of the device when the job was planned, as <vendor>:<model>; a report of a bad image counts for
 	// this model. Absent in a job that a person made.
 	// +optional
 	// +kubebuilder:validation:MaxLength=257
@@ -165,15 +143,6 @@ type DeviceUpdate struct {
 	// digest of the image.
 	// +required
 	Digest Digest `json:"digest,omitempty"`
-	// downgrade says whether an older version may be flashed.
-	// +required
-	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
-	// origin lists the objects that the update comes from, as in the spec of the NodeDevice. At most 4.
-	// +required
-	// +listType=atomic
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=4
-	Origin []Origin `json:"origin,omitempty"`
 	// rollbackDigest is an image of fromVersion for the device's board. Absent if no FirmwareSource holds one.
 	// +optional
 	RollbackDigest Digest `json:"rollbackDigest,omitempty"`
@@ -384,8 +353,9 @@ type JobStep struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=fwj,categories=firmware
 // +kubebuilder:selectablefield:JSONPath=`.spec.nodeName`
+// +kubebuilder:selectablefield:JSONPath=`.spec.task.type`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.nodeName`
-// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.task.type`
 // +kubebuilder:printcolumn:name="Admitted",type=string,JSONPath=`.status.conditions[?(@.type=="Admitted")].status`
 // +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.steps[?(@.state=="Running")].name`
 // +kubebuilder:printcolumn:name="Reboots",type=integer,JSONPath=`.status.reboots`,priority=1
@@ -397,7 +367,7 @@ type FirmwareJob struct {
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
-	// spec says what is done. Immutable except for cancel.
+	// spec says what is done. Immutable except for priority and cancel.
 	// +required
 	Spec FirmwareJobSpec `json:"spec,omitzero"`
 	// status is the progress and the result of the job.

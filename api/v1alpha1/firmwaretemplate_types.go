@@ -139,10 +139,6 @@ type FirmwareTemplateStatus struct {
 	// image for the board, the source is not ready, or downgrades are forbidden.
 	// +optional
 	DevicesBlocked int32 `json:"devicesBlocked"`
-	// oldestWaiting is the job that waits longest for its admission of those with an update of the template. Absent while none
-	// waits.
-	// +optional
-	OldestWaiting *WaitingJob `json:"oldestWaiting,omitempty"`
 	// devices are the first 50 devices, in order of name, that the template assigns firmware to; the counters above are
 	// complete.
 	// +optional
@@ -157,33 +153,6 @@ type FirmwareTemplateStatus struct {
 	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:items:MaxLength=253
 	OtherDevices []string `json:"otherDevices,omitempty"`
-}
-
-// WaitingJob is a job that waits for its admission, and why. Written by the operator.
-type WaitingJob struct {
-	// job that waits.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Job string `json:"job,omitempty"`
-	// node that the job is for.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Node string `json:"node,omitempty"`
-	// policy is the RolloutPolicy that decides when the node is admitted. Its status.rollouts says which wave of each update is
-	// open, and its status.progress when the rollout will be complete. Of several that choose the node it is the first by name; then
-	// the reason is PolicyConflict. Absent while there is no such Node.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	Policy string `json:"policy,omitempty"`
-	// reason why the job waits: that of its condition Admitted. Absent before the first decision about it.
-	// +optional
-	// +kubebuilder:validation:MaxLength=1024
-	Reason string `json:"reason,omitempty"`
-	// since is when the job was created.
-	// +required
-	Since metav1.Time `json:"since,omitzero"`
 }
 
 // FirmwareTemplate says which firmware should run on which devices of which nodes.

@@ -78,9 +78,8 @@ func TestDefaults(t *testing.T) {
 	assert.Empty(t, policy.Require)
 	assert.EqualValues(t, "60s", policy.HealthyFor)
 	job := kinds["FirmwareJob"].(*v1alpha1.FirmwareJob).Spec
-	assert.Equal(t, int32(3600), *job.ActiveDeadlineSeconds)
-	assert.Equal(t, v1alpha1.RollbackBestEffort, job.Rollback)
-	assert.Equal(t, v1alpha1.WriteProtectionBestEffort, job.WriteProtection)
+	assert.Equal(t, v1alpha1.Duration("60s"), job.Task.HealthyFor)
+	assert.Empty(t, job.Task.Require)
 }
 
 // TestSelectableFields (R001-5): a watcher can ask for the objects of one node and gets no others.

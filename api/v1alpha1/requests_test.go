@@ -13,15 +13,15 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
-// A request to update or to scan a node is a FirmwareJob, and the API server's answer to it has a status and a code: what was
+// A request to update a node or to run steps on it is a FirmwareJob, and the API server's answer to it has a status and a code: what was
 // accepted, what is missing, and what was requested already (R000-41, R000-42, R000-43, R000-44, R000-55).
 func TestRequestsAreAnsweredWithAStatusAndACode(t *testing.T) {
 	env := apitest.New(t)
-	scan := func(name string) *v1alpha1.FirmwareJob {
-		return &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeScan}}
+	steps := func(name string) *v1alpha1.FirmwareJob {
+		return &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}}}
 	}
 	update := validJob()
-	for _, accepted := range []*v1alpha1.FirmwareJob{update, scan("look")} {
+	for _, accepted := range []*v1alpha1.FirmwareJob{update, steps("look")} {
 		require.NoError(t, env.Client.Create(t.Context(), accepted))
 		assert.NotEmpty(t, accepted.UID, "what was accepted can be asked for")
 		assert.EqualValues(t, 1, accepted.Generation)
@@ -34,10 +34,10 @@ func TestRequestsAreAnsweredWithAStatusAndACode(t *testing.T) {
 		says    string
 	}{
 		"an update without a node":       {validJob(), func(o *v1alpha1.FirmwareJob) { o.Spec.NodeName = "" }, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "spec.nodeName"},
-		"an update without a list":       {validJob(), func(o *v1alpha1.FirmwareJob) { o.Spec.Updates = nil }, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "spec.updates"},
-		"a scan without a node":          {scan("x"), func(o *v1alpha1.FirmwareJob) { o.Spec.NodeName = "" }, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "spec.nodeName"},
-		"a scan of something":            {scan("x"), func(o *v1alpha1.FirmwareJob) { o.Spec.Updates = validJob().Spec.Updates }, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "spec.updates"},
-		"a scan that was requested":      {scan("look"), func(*v1alpha1.FirmwareJob) {}, http.StatusConflict, metav1.StatusReasonAlreadyExists, "look"},
+		"an update without a list":       {validJob(), func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Devices = nil }, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "spec.task.devices"},
+		"steps without a node":           {steps("x"), func(o *v1alpha1.FirmwareJob) { o.Spec.NodeName = "" }, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "spec.nodeName"},
+		"steps of devices":               {steps("x"), func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Devices = validJob().Spec.Task.Devices }, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "spec.task.devices"},
+		"steps that were requested":      {steps("look"), func(*v1alpha1.FirmwareJob) {}, http.StatusConflict, metav1.StatusReasonAlreadyExists, "look"},
 		"an update that was queued once": {validJob(), func(*v1alpha1.FirmwareJob) {}, http.StatusConflict, metav1.StatusReasonAlreadyExists, update.Name},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package v1alpha1_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,55 +13,54 @@ import (
 func TestStepsJobValidation(t *testing.T) {
 	type change = validation[*v1alpha1.FirmwareJob]
 	const (
+		immutable       = "task is immutable; create a new job"
 		stepsMessage    = "a job of type Steps lists its steps; any other type has none"
 		expectedMessage = "expect belongs to the step verify-inventory, which needs it"
 	)
 	step := func(change func(*v1alpha1.RequestedStep)) func(*v1alpha1.FirmwareJob) {
-		return func(o *v1alpha1.FirmwareJob) { change(&o.Spec.Steps[0]) }
+		return func(o *v1alpha1.FirmwareJob) { change(&o.Spec.Task.Steps[0]) }
 	}
 	expected := func(change func(*v1alpha1.ExpectedDevices)) func(*v1alpha1.FirmwareJob) {
 		return step(func(s *v1alpha1.RequestedStep) { change(&s.Expect[0]) })
 	}
 	repeat := func(n int) func(*v1alpha1.FirmwareJob) {
 		return func(o *v1alpha1.FirmwareJob) {
-			for len(o.Spec.Steps) < n {
-				o.Spec.Steps = append(o.Spec.Steps, o.Spec.Steps[1])
+			for len(o.Spec.Task.Steps) < n {
+				o.Spec.Task.Steps = append(o.Spec.Task.Steps, o.Spec.Task.Steps[1])
 			}
 		}
 	}
 	t.Run("create", func(t *testing.T) {
 		checkCreate(t, validStepsJob, []change{
 			{name: "two steps", change: func(*v1alpha1.FirmwareJob) {}},
-			{name: "no steps", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Steps = nil }, field: "spec.steps", message: stepsMessage},
-			{name: "steps of a scan", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Type = v1alpha1.JobTypeScan },
-				field: "spec.steps", message: stepsMessage},
-			{name: "steps and updates", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Updates = validJob().Spec.Updates },
-				field: "spec.updates", message: "a job of type Update lists its updates; any other type has none"},
+			{name: "no steps", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Steps = nil }, field: "spec.task.steps", message: stepsMessage},
+			{name: "steps and updates", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Devices = validJob().Spec.Task.Devices },
+				field: "spec.task.devices", message: "a job of type Update lists its devices; any other type has none"},
 			{name: "32 steps", change: repeat(32)},
-			{name: "33 steps", change: repeat(33), field: "spec.steps", message: "at most 32 items"},
+			{name: "33 steps", change: repeat(33), field: "spec.task.steps", message: "at most 32 items"},
 			{name: "a step without a name", change: step(func(s *v1alpha1.RequestedStep) { s.Name = "" }),
-				field: "spec.steps[0].name", message: "Required"},
+				field: "spec.task.steps[0].name", message: "Required"},
 			{name: "a step's name that is no label", change: step(func(s *v1alpha1.RequestedStep) { s.Name = "Verify" }),
-				field: "spec.steps[0].name", message: "should match"},
+				field: "spec.task.steps[0].name", message: "should match"},
 			{name: "an inventory compared with nothing", change: step(func(s *v1alpha1.RequestedStep) { s.Expect = nil }),
-				field: "spec.steps[0].expect", message: expectedMessage},
+				field: "spec.task.steps[0].expect", message: expectedMessage},
 			{name: "another step with an inventory", change: step(func(s *v1alpha1.RequestedStep) { s.Name = "verify-firmware" }),
-				field: "spec.steps[0].expect", message: expectedMessage},
+				field: "spec.task.steps[0].expect", message: expectedMessage},
 			{name: "expected devices of no class", change: expected(func(d *v1alpha1.ExpectedDevices) { d.Selector.Class = "" }),
-				field: "spec.steps[0].expect[0].selector.class", message: "Required"},
+				field: "spec.task.steps[0].expect[0].selector.class", message: "Required"},
 			{name: "no number of devices", change: expected(func(d *v1alpha1.ExpectedDevices) { d.Count = nil }),
-				field: "spec.steps[0].expect[0].count", message: "Required"},
+				field: "spec.task.steps[0].expect[0].count", message: "Required"},
 			{name: "no device of a kind", change: expected(func(d *v1alpha1.ExpectedDevices) { d.Count = new(int32(0)) })},
 			{name: "too many devices", change: expected(func(d *v1alpha1.ExpectedDevices) { d.Count = new(int32(257)) }),
-				field: "spec.steps[0].expect[0].count", message: "less than or equal to 256"},
+				field: "spec.task.steps[0].expect[0].count", message: "less than or equal to 256"},
 		})
 	})
 	t.Run("update", func(t *testing.T) {
 		checkUpdate(t, validStepsJob(), []change{
-			{name: "one step less", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Steps = o.Spec.Steps[:1] },
-				field: "spec.steps", message: "steps are immutable; create a new job"},
-			{name: "no steps any more", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Steps = nil },
-				field: "spec.steps", message: "steps are immutable; create a new job"},
+			{name: "one step less", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Steps = o.Spec.Task.Steps[:1] },
+				field: "spec.task", message: immutable},
+			{name: "no steps any more", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Steps = nil },
+				field: "spec.task", message: immutable},
 			{name: "a cancellation", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel = &v1alpha1.JobCancel{} }},
 		})
 	})
@@ -71,21 +69,21 @@ func TestStepsJobValidation(t *testing.T) {
 // TestRetryValidation: the request under which a job was planned is any text, an empty one too, and never changes.
 func TestRetryValidation(t *testing.T) {
 	retry := func(text string) func(*v1alpha1.FirmwareJob) {
-		return func(o *v1alpha1.FirmwareJob) { o.Spec.Retry = &text }
+		return func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Request = &text }
 	}
 	t.Run("planned", func(t *testing.T) {
 		checkCreate(t, validJob, []validation[*v1alpha1.FirmwareJob]{
 			{name: "none in force", change: retry("")},
 			{name: "128 bytes", change: retry(strings.Repeat("x", 128))},
-			{name: "129 bytes", change: retry(strings.Repeat("x", 129)), field: "spec.retry", message: "128 bytes"},
+			{name: "129 bytes", change: retry(strings.Repeat("x", 129)), field: "spec.task.request", message: "128 bytes"},
 		})
 	})
 	t.Run("changed", func(t *testing.T) {
 		job := validJob()
 		retry("first")(job)
 		checkUpdate(t, job, []validation[*v1alpha1.FirmwareJob]{
-			{name: "another", change: retry("second"), field: "spec.retry", message: "retry is immutable"},
-			{name: "none any more", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Retry = nil }, field: "spec.retry", message: "retry is immutable"},
+			{name: "another", change: retry("second"), field: "spec.task", message: "task is immutable"},
+			{name: "none any more", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Request = nil }, field: "spec.task", message: "task is immutable"},
 		})
 	})
 	t.Run("requested", func(t *testing.T) {
@@ -102,75 +100,51 @@ func TestRetryValidation(t *testing.T) {
 	})
 }
 
-// TestRollbackValidation: whether a job may begin that cannot be undone is decided before it is made.
-func TestRollbackValidation(t *testing.T) {
+// TestRequireValidation: whether a job may begin that cannot be undone, or on a host that does not protect a write, is decided before
+// it is made.
+func TestRequireValidation(t *testing.T) {
 	type change = validation[*v1alpha1.FirmwareJob]
-	policy := func(p v1alpha1.RollbackPolicy) func(*v1alpha1.FirmwareJob) {
-		return func(o *v1alpha1.FirmwareJob) { o.Spec.Rollback = p }
+	require := func(r ...v1alpha1.Requirement) func(*v1alpha1.FirmwareJob) {
+		return func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Require = r }
 	}
-	const supported = `supported values: "Required", "BestEffort"`
 	t.Run("create", func(t *testing.T) {
 		checkCreate(t, validJob, []change{
-			{name: "required", change: policy(v1alpha1.RollbackRequired)},
-			{name: "best effort", change: policy(v1alpha1.RollbackBestEffort)},
-			{name: "unknown", change: policy("Never"), field: "spec.rollback", message: supported},
-			{name: "an image to fall back to", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Updates[0].RollbackDigest = digest }},
-			{name: "half a digest", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Updates[0].RollbackDigest = "sha256:3b1f" },
-				field: "spec.updates[0].rollbackDigest", message: "should match"},
+			{name: "both", change: require(v1alpha1.RequireRollback, v1alpha1.RequireWriteProtection)},
+			{name: "unknown", change: require("Never"), field: "spec.task.require[0]", message: "supported values"},
+			{name: "twice", change: require(v1alpha1.RequireRollback, v1alpha1.RequireRollback), field: "spec.task.require[1]", message: "Duplicate"},
+			{name: "an image to fall back to", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Devices[0].RollbackDigest = digest }},
+			{name: "half a digest", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Devices[0].RollbackDigest = "sha256:3b1f" },
+				field: "spec.task.devices[0].rollbackDigest", message: "should match"},
 		})
 	})
 	t.Run("update", func(t *testing.T) {
 		checkUpdate(t, validJob(), []change{
-			{name: "another policy", change: policy(v1alpha1.RollbackRequired), field: "spec.rollback", message: "rollback is immutable"},
-			{name: "the default spelled out", change: policy(v1alpha1.RollbackBestEffort)},
-			{name: "another image to fall back to", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Updates[0].RollbackDigest = digest },
-				field: "spec.updates", message: "updates are immutable; create a new job"},
+			{name: "another requirement", change: require(v1alpha1.RequireRollback), field: "spec.task", message: "task is immutable"},
+			{name: "another image to fall back to", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Devices[0].RollbackDigest = digest },
+				field: "spec.task", message: "task is immutable"},
 		})
 	})
 }
 
-// TestWriteProtectionValidation: whether a job may write on a host that does not protect a write is decided before it is made.
-func TestWriteProtectionValidation(t *testing.T) {
+// TestGateDurationsValidation: how long a node is watched is decided before the job is made.
+func TestGateDurationsValidation(t *testing.T) {
 	type change = validation[*v1alpha1.FirmwareJob]
-	protection := func(p v1alpha1.WriteProtection) func(*v1alpha1.FirmwareJob) {
-		return func(o *v1alpha1.FirmwareJob) { o.Spec.WriteProtection = p }
+	healthy := func(d v1alpha1.Duration) func(*v1alpha1.FirmwareJob) {
+		return func(o *v1alpha1.FirmwareJob) { o.Spec.Task.HealthyFor = d }
 	}
-	const supported = `supported values: "Required", "BestEffort"`
+	const bounds = "healthyFor must be a duration from 0s to 1h, such as 60s"
 	t.Run("create", func(t *testing.T) {
 		checkCreate(t, validJob, []change{
-			{name: "required", change: protection(v1alpha1.WriteProtectionRequired)},
-			{name: "best effort", change: protection(v1alpha1.WriteProtectionBestEffort)},
-			{name: "unknown", change: protection("Never"), field: "spec.writeProtection", message: supported},
+			{name: "at once", change: healthy("0s")},
+			{name: "an hour", change: healthy("1h")},
+			{name: "more than an hour", change: healthy("1h1s"), field: "spec.task.healthyFor", message: bounds},
+			{name: "less than nothing", change: healthy("-1s"), field: "spec.task.healthyFor", message: bounds},
 		})
 	})
 	t.Run("update", func(t *testing.T) {
 		checkUpdate(t, validJob(), []change{
-			{name: "another protection", change: protection(v1alpha1.WriteProtectionRequired), field: "spec.writeProtection", message: "writeProtection is immutable"},
-			{name: "the default spelled out", change: protection(v1alpha1.WriteProtectionBestEffort)},
-		})
-	})
-}
-
-// TestSoakValidation: how long a node is watched is decided before the job is made.
-func TestSoakValidation(t *testing.T) {
-	type change = validation[*v1alpha1.FirmwareJob]
-	of := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
-	soak := func(d time.Duration) func(*v1alpha1.FirmwareJob) {
-		return func(o *v1alpha1.FirmwareJob) { o.Spec.Soak = of(d) }
-	}
-	const soakBounds = "soak must be a duration from 0s to 1h, such as 60s"
-	t.Run("create", func(t *testing.T) {
-		checkCreate(t, validJob, []change{
-			{name: "no soak", change: soak(0)},
-			{name: "an hour", change: soak(time.Hour)},
-			{name: "more than an hour", change: soak(time.Hour + time.Second), field: "spec.soak", message: soakBounds},
-			{name: "less than nothing", change: soak(-time.Second), field: "spec.soak", message: soakBounds},
-		})
-	})
-	t.Run("update", func(t *testing.T) {
-		checkUpdate(t, validJob(), []change{
-			{name: "another soak", change: soak(2 * time.Minute), field: "spec.soak", message: "soak is immutable"},
-			{name: "the default soak spelled out otherwise", change: soak(time.Minute)},
+			{name: "another time", change: healthy("2m"), field: "spec.task", message: "task is immutable"},
+			{name: "the default spelled out", change: healthy("60s")},
 		})
 	})
 }
@@ -220,11 +194,13 @@ func TestJobStatusValidation(t *testing.T) {
 func validStepsJob() *v1alpha1.FirmwareJob {
 	return &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu-017-inventory"},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: "gpu-017", Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{
-			{Name: "verify-inventory", Expect: []v1alpha1.ExpectedDevices{
-				{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3", Models: []string{"101d"}}, Count: new(int32(2))},
+		Spec: v1alpha1.FirmwareJobSpec{
+			NodeName: "gpu-017", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{
+				{Name: "verify-inventory", Expect: []v1alpha1.ExpectedDevices{
+					{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3", Models: []string{"101d"}}, Count: new(int32(2))},
+				}},
+				{Name: "verify-firmware", Device: "gpu-017-nic-b83fd2a1c4e0"},
 			}},
-			{Name: "verify-firmware", Device: "gpu-017-nic-b83fd2a1c4e0"},
-		}},
+		},
 	}
 }

@@ -462,80 +462,64 @@ func TestNodeDeviceValidation(t *testing.T) {
 // TestFirmwareJobValidation (R000-7): a job is never edited to mean something else.
 func TestFirmwareJobValidation(t *testing.T) {
 	type change = validation[*v1alpha1.FirmwareJob]
-	update := func(o *v1alpha1.FirmwareJob) *v1alpha1.DeviceUpdate { return &o.Spec.Updates[0] }
-	deadline := func(seconds int32) func(*v1alpha1.FirmwareJob) {
-		return func(o *v1alpha1.FirmwareJob) { o.Spec.ActiveDeadlineSeconds = new(seconds) }
-	}
-	scan := func(o *v1alpha1.FirmwareJob) { o.Spec.Type, o.Spec.Updates = v1alpha1.JobTypeScan, nil }
-	const updatesMessage = "a job of type Update lists its updates; any other type has none"
+	update := func(o *v1alpha1.FirmwareJob) *v1alpha1.TaskDevice { return &o.Spec.Task.Devices[0] }
+	const devicesMessage, immutable = "a job of type Update lists its devices; any other type has none", "task is immutable; create a new job"
 	t.Run("create", func(t *testing.T) {
 		checkCreate(t, validJob, []change{
 			{name: "an update", change: func(*v1alpha1.FirmwareJob) {}},
-			{name: "a scan", change: scan},
-			{name: "an update of nothing", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Updates = nil },
-				field: "spec.updates", message: updatesMessage},
-			{name: "a scan with updates", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Type = v1alpha1.JobTypeScan },
-				field: "spec.updates", message: updatesMessage},
-			{name: "an unknown type", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Type = "Erase" },
-				field: "spec.type", message: `supported values: "Update", "Scan", "Steps"`},
+			{name: "an update of nothing", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Devices = nil },
+				field: "spec.task.devices", message: devicesMessage},
+			{name: "an unknown type", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Type = "Erase" },
+				field: "spec.task.type", message: `supported values: "Update", "Steps"`},
 			{name: "no node", change: func(o *v1alpha1.FirmwareJob) { o.Spec.NodeName = "" },
 				field: "spec.nodeName", message: "Required"},
 			{name: "one device twice", change: func(o *v1alpha1.FirmwareJob) {
-				o.Spec.Updates = append(o.Spec.Updates, o.Spec.Updates[0])
-			}, field: "spec.updates[1]", message: "Duplicate value"},
+				o.Spec.Task.Devices = append(o.Spec.Task.Devices, o.Spec.Task.Devices[0])
+			}, field: "spec.task.devices[1]", message: "Duplicate value"},
 			{name: "128 devices", change: func(o *v1alpha1.FirmwareJob) { repeatUpdates(o, 128) }},
 			{name: "129 devices", change: func(o *v1alpha1.FirmwareJob) { repeatUpdates(o, 129) },
-				field: "spec.updates", message: "at most 128 items"},
+				field: "spec.task.devices", message: "at most 128 items"},
 			{name: "an update without a digest", change: func(o *v1alpha1.FirmwareJob) { update(o).Digest = "" },
-				field: "spec.updates[0].digest", message: "Required"},
+				field: "spec.task.devices[0].digest", message: "Required"},
 			{name: "an update of a device without its identity", change: func(o *v1alpha1.FirmwareJob) {
 				update(o).UniqueID = ""
-			}, field: "spec.updates[0].uniqueID", message: "Required"},
-			{name: "the shortest deadline", change: deadline(60)},
-			{name: "a deadline too short", change: deadline(59),
-				field: "spec.activeDeadlineSeconds", message: "greater than or equal to 60"},
-			{name: "the longest deadline", change: deadline(86400)},
-			{name: "a deadline too long", change: deadline(86401),
-				field: "spec.activeDeadlineSeconds", message: "less than or equal to 86400"},
+			}, field: "spec.task.devices[0].uniqueID", message: "Required"},
 		})
 	})
 	t.Run("update", func(t *testing.T) {
 		checkUpdate(t, validJob(), []change{
 			{name: "a cancellation", change: func(o *v1alpha1.FirmwareJob) {
-				o.Spec.Cancel = &v1alpha1.JobCancel{Reason: "wrong pool"}
+				o.Spec.Cancel = &v1alpha1.JobCancel{}
 			}},
 			{name: "the longest grace period", change: func(o *v1alpha1.FirmwareJob) {
-				o.Spec.Cancel = &v1alpha1.JobCancel{GracePeriodSeconds: new(int32(3600))}
+				o.Spec.Cancel = &v1alpha1.JobCancel{GracePeriod: "1h"}
 			}},
 			{name: "a grace period too long", change: func(o *v1alpha1.FirmwareJob) {
-				o.Spec.Cancel = &v1alpha1.JobCancel{GracePeriodSeconds: new(int32(3601))}
-			}, field: "spec.cancel.gracePeriodSeconds", message: "less than or equal to 3600"},
+				o.Spec.Cancel = &v1alpha1.JobCancel{GracePeriod: "1h1s"}
+			}, field: "spec.cancel.gracePeriod", message: "gracePeriod must be a duration from 0s to 1h, such as 30s"},
 			{name: "a grace period below zero", change: func(o *v1alpha1.FirmwareJob) {
-				o.Spec.Cancel = &v1alpha1.JobCancel{GracePeriodSeconds: new(int32(-1))}
-			}, field: "spec.cancel.gracePeriodSeconds", message: "greater than or equal to 0"},
+				o.Spec.Cancel = &v1alpha1.JobCancel{GracePeriod: "-1s"}
+			}, field: "spec.cancel.gracePeriod", message: "gracePeriod must be a duration from 0s to 1h, such as 30s"},
 			{name: "an unknown mode", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel = &v1alpha1.JobCancel{Mode: "Kill"} },
 				field: "spec.cancel.mode", message: `supported values: "Graceful", "Force"`},
 			{name: "another node", change: func(o *v1alpha1.FirmwareJob) { o.Spec.NodeName = "gpu-018" },
 				field: "spec.nodeName", message: "nodeName is immutable"},
-			{name: "another type", change: scan, field: "spec.type", message: "type is immutable"},
+			{name: "another type", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task = validStepsJob().Spec.Task }, field: "spec.task", message: immutable},
 			{name: "another version", change: func(o *v1alpha1.FirmwareJob) { update(o).Version = "22.42.1000" },
-				field: "spec.updates", message: "updates are immutable; create a new job"},
+				field: "spec.task", message: immutable},
 			{name: "one more device", change: func(o *v1alpha1.FirmwareJob) { repeatUpdates(o, 2) },
-				field: "spec.updates", message: "updates are immutable; create a new job"},
-			{name: "another deadline", change: deadline(7200),
-				field: "spec.activeDeadlineSeconds", message: "activeDeadlineSeconds is immutable"},
+				field: "spec.task", message: immutable},
 		})
 	})
 	t.Run("update of a cancelled one", func(t *testing.T) {
 		cancelled := validJob()
 		cancelled.Spec.Cancel = &v1alpha1.JobCancel{}
 		checkUpdate(t, cancelled, []change{
-			{name: "a reason", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.Reason = "wrong pool" }},
 			{name: "second thoughts", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel = nil },
 				field: "spec.cancel", message: "cancel cannot be taken back"},
 			{name: "force", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.Mode = v1alpha1.CancelForce }},
-			{name: "more grace", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.GracePeriodSeconds = new(int32(60)) },
-				field: "spec.cancel.gracePeriodSeconds", message: "the grace period of a cancellation cannot be changed; set mode to Force to end it"},
+			{name: "more grace", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.GracePeriod = "1m" },
+				field: "spec.cancel.gracePeriod", message: "the grace period of a cancellation cannot be changed; set mode to Force to end it"},
 		})
 	})
 	t.Run("update of one cancelled by force", func(t *testing.T) {
@@ -606,20 +590,18 @@ func validJob() *v1alpha1.FirmwareJob {
 	return &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu-017-1a2b3c4d"},
 		Spec: v1alpha1.FirmwareJobSpec{
-			NodeName: "gpu-017", Type: v1alpha1.JobTypeUpdate,
-			Updates: []v1alpha1.DeviceUpdate{{
-				Device: "gpu-017-nic-b83fd2a1c4e0", UniqueID: "b83fd2a1c4e0", FromVersion: "22.39.2048",
-				Version: "22.41.1000", Digest: digest, Downgrade: v1alpha1.DowngradeForbid,
-				Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "gpu-7x21", Rule: "cx6dx"}},
-			}},
+			NodeName: "gpu-017", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
+				Name: "gpu-017-nic-b83fd2a1c4e0", UniqueID: "b83fd2a1c4e0", FromVersion: "22.39.2048",
+				Version: "22.41.1000", Digest: digest,
+			}}},
 		},
 	}
 }
 
 func repeatUpdates(o *v1alpha1.FirmwareJob, n int) {
-	for i := len(o.Spec.Updates); i < n; i++ {
-		update := o.Spec.Updates[0]
-		update.Device = fmt.Sprintf("device-%d", i)
-		o.Spec.Updates = append(o.Spec.Updates, update)
+	for i := len(o.Spec.Task.Devices); i < n; i++ {
+		update := o.Spec.Task.Devices[0]
+		update.Name = fmt.Sprintf("device-%d", i)
+		o.Spec.Task.Devices = append(o.Spec.Task.Devices, update)
 	}
 }

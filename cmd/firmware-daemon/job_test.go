@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -30,11 +29,8 @@ func executesOneJobAlone(t *testing.T, c *cluster, m *machine) {
 		}
 	})
 	card := c.device(t, byBoard(nic1PSID))
-	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: c.node + "-scan"},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: c.node, Type: v1alpha1.JobTypeScan}}))
 	c.admit(t, "pod", update(card, "28.41.1000", c.stock(simhost.NICImage, simhost.ImageOptions{Version: "28.41.1000", PSID: nic1PSID})))
 	require.EventuallyWithT(t, func(ct *assert.CollectT) {
-		assert.True(ct, meta.IsStatusConditionTrue(c.job(t, "scan").Status.Conditions, v1alpha1.ConditionComplete), "the daemon scans")
 		waits := meta.FindStatusCondition(c.job(t, "pod").Status.Conditions, v1alpha1.ConditionReconciling)
 		require.NotNil(ct, waits)
 		assert.Contains(ct, waits.Message, "waits for the pod that executes it")

@@ -104,6 +104,8 @@ func daemonFlags(c *cobra.Command, d *config.Daemon) {
 	f.DurationVar(&d.IsolationTimeout, "isolation-timeout", 10*time.Minute,
 		"time the machine waits for the API server, where its update may have cut it off, before it restores the previous firmware by itself")
 	f.DurationVar(&d.CheckTimeout, "check-timeout", time.Minute, "time limit of each executable of the health check")
+	f.DurationVar(&d.StartTimeout, "start-timeout", time.Hour,
+		"time from the start of a job to its first write, after which the job fails without having changed anything")
 	stepFlags(c, &d.StepPriorities)
 	f.StringVar(&d.ImageServer, "image-server", "", "https URL of the operator's image server")
 	f.StringVar(&d.ImageServerCA, "image-server-ca", "", "file with the certificates that sign the image server's")

@@ -26,6 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/utils/ptr"
@@ -249,42 +250,41 @@ func (c *cluster) device(t *testing.T, match func(v1alpha1.NodeDevice) bool) v1a
 	return *found
 }
 
-func update(d v1alpha1.NodeDevice, version string, digest v1alpha1.Digest) v1alpha1.DeviceUpdate {
-	return v1alpha1.DeviceUpdate{
-		Device: d.Name, UniqueID: d.Status.UniqueID, FromVersion: d.Status.Firmware.Running, Version: version, Digest: digest,
-		Downgrade: v1alpha1.DowngradeForbid, Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
+func update(d v1alpha1.NodeDevice, version string, digest v1alpha1.Digest) v1alpha1.TaskDevice {
+	return v1alpha1.TaskDevice{
+		Name: d.Name, UniqueID: d.Status.UniqueID, FromVersion: d.Status.Firmware.Running, Version: version, Digest: digest,
 	}
 }
 
 // assign has the device run the version of an update, and waits until the daemon has seen it, as the operator does.
-func (c *cluster) assign(t *testing.T, u v1alpha1.DeviceUpdate) {
+func (c *cluster) assign(t *testing.T, u v1alpha1.TaskDevice) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		var d v1alpha1.NodeDevice
-		if c.Client.Get(t.Context(), client.ObjectKey{Name: u.Device}, &d) != nil {
+		if c.Client.Get(t.Context(), client.ObjectKey{Name: u.Name}, &d) != nil {
 			return false
 		}
 		if w := d.Spec.Firmware; w != nil && w.Digest == u.Digest {
 			return d.Status.ObservedGeneration >= d.Generation
 		}
 		d.Spec.Firmware = &v1alpha1.DesiredFirmware{
-			Version: u.Version, Digest: u.Digest, Downgrade: u.Downgrade, Policy: v1alpha1.PolicyApply,
+			Version: u.Version, Digest: u.Digest, Downgrade: v1alpha1.DowngradeForbid, Policy: v1alpha1.PolicyApply,
 		}
-		d.Spec.Origin = u.Origin
+		d.Spec.Origin = []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}}
 		_ = c.Client.Update(t.Context(), &d) // a conflict is tried again
 		return false
 	}, time.Minute, 50*time.Millisecond)
 }
 
 // admit queues a job and admits it, as the operator does.
-func (c *cluster) admit(t *testing.T, name string, updates ...v1alpha1.DeviceUpdate) {
+func (c *cluster) admit(t *testing.T, name string, updates ...v1alpha1.TaskDevice) {
 	t.Helper()
 	for _, u := range updates {
 		c.assign(t, u)
 	}
 	name = c.node + "-" + name
 	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: c.node, Type: v1alpha1.JobTypeUpdate, Updates: updates, Soak: &metav1.Duration{}}}))
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: c.node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: updates, HealthyFor: "0s"}}}))
 	require.NoError(t, c.Client.Status().Apply(t.Context(), apply.FirmwareJob(name).WithStatus(apply.FirmwareJobStatus().WithConditions(
 		metav1ac.Condition().WithType(v1alpha1.ConditionAdmitted).WithStatus(metav1.ConditionTrue).WithReason(v1alpha1.ReasonAdmitted).
 			WithMessage("").WithLastTransitionTime(metav1.Now()))), client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership))
@@ -420,17 +420,19 @@ func startsWithoutAPIServer(t *testing.T, c *cluster, m *machine) {
 	c.device(t, byBoard(nic0PSID))
 }
 
-// seesACardLeave: a Scan job is complete only when the objects are true (R001-2).
+// seesACardLeave: a requested scan is answered only when the objects are true (R001-2).
 func seesACardLeave(t *testing.T, c *cluster, m *machine) {
 	m.start(t, c.args...)
 	d := c.device(t, byBoard(nic0PSID))
 	require.NoError(t, m.Unplug("nic0"))
-	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: c.node + "-scan"},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: c.node, Type: v1alpha1.JobTypeScan}}))
+	firmware := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: c.node}}
+	scan := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"requests":{"scan":"now"}}}`))
+	require.NoError(t, c.Client.Patch(t.Context(), firmware, scan))
 	require.EventuallyWithT(t, func(ct *assert.CollectT) {
-		assert.True(ct, meta.IsStatusConditionTrue(c.job(t, "scan").Status.Conditions, v1alpha1.ConditionComplete))
+		require.NoError(ct, c.Client.Get(t.Context(), client.ObjectKeyFromObject(firmware), firmware))
+		assert.Equal(ct, "now", firmware.Status.Requests.Scan)
 	}, 20*time.Second, 50*time.Millisecond)
-	require.Error(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(&d), &d), "the card is gone when the scan is complete")
+	require.Error(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(&d), &d), "the card is gone when the scan is answered")
 	require.NoError(t, m.Plug("nic0"))
 	again := c.device(t, byBoard(nic0PSID)) // by itself, long before the next scan is due
 	assert.Equal(t, d.Name, again.Name)

@@ -43,6 +43,8 @@ type Daemon struct {
 	IsolationTimeout time.Duration
 	// CheckTimeout bounds each executable of the health check.
 	CheckTimeout time.Duration
+	// StartTimeout bounds the time from the start of a job to its first write.
+	StartTimeout time.Duration
 	// StepPriorities are the priorities that differ from the default.
 	StepPriorities StepPriorities
 	// ImageServer is the operator's https URL for images; empty when there is none. ImageServerCA and ImageTokenFile
@@ -117,6 +119,9 @@ func (d Daemon) Validate() error {
 	}
 	if err := ValidateCheckTimeout(d.CheckTimeout); err != nil {
 		errs = append(errs, err)
+	}
+	if d.StartTimeout < time.Minute || d.StartTimeout > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("--start-timeout %s: must be from 1m to 24h", d.StartTimeout))
 	}
 	if _, err := d.StepPriorities.Parse(); err != nil {
 		errs = append(errs, err)

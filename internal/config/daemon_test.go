@@ -14,7 +14,7 @@ func validDaemon() config.Daemon {
 	return config.Daemon{
 		Machine:  config.Machine{HostRoot: "/host", StateDir: "/var/lib/node-firmware", ToolPath: config.DefaultToolPath},
 		NodeName: "n1.example", UpdateStrategy: config.StrategyDaemon, Maintenance: config.MaintenanceOperator, Namespace: "node-firmware-system", ScanInterval: 5 * time.Minute, LogLevel: "info",
-		BootTimeLimit: 30 * time.Minute, CheckTimeout: time.Minute, HealthTimeout: 10 * time.Minute, IsolationTimeout: 10 * time.Minute,
+		BootTimeLimit: 30 * time.Minute, CheckTimeout: time.Minute, HealthTimeout: 10 * time.Minute, IsolationTimeout: 10 * time.Minute, StartTimeout: time.Hour,
 		ImageServer: "https://images:8444", ImageServerCA: "/ca", ImageTokenFile: "/token",
 		ImageVerification: config.ImagesSignedIfKeys,
 	}
@@ -39,6 +39,7 @@ func TestDaemonSettingsAreCheckedByFlag(t *testing.T) {
 		"--scan-interval":                   func(d *config.Daemon) { d.ScanInterval = 0 },
 		"--boot-time-limit -":               func(d *config.Daemon) { d.BootTimeLimit = -time.Minute },
 		"--boot-time-limit 3":               func(d *config.Daemon) { d.BootTimeLimit = 30 * time.Second },
+		"--start-timeout 0s":                func(d *config.Daemon) { d.StartTimeout = 0 },
 		"--isolation-timeout 0s":            func(d *config.Daemon) { d.IsolationTimeout = 0 },
 		"--health-timeout 0":                func(d *config.Daemon) { d.HealthTimeout = 0 },
 		"--check-timeout 0":                 func(d *config.Daemon) { d.CheckTimeout = 0 },

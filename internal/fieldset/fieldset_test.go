@@ -55,7 +55,7 @@ func (c cluster) read(o client.Object) {
 
 func (c cluster) job(name string) *v1alpha1.FirmwareJob {
 	c.Helper()
-	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeScan}}
+	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}}}
 	c.create(j)
 	return j
 }

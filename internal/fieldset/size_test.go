@@ -174,7 +174,6 @@ func (c cluster) fullTemplate() {
 	_, err := fieldset.ApplyTemplate(c.Context(), c, o, v1alpha1.FirmwareTemplateStatus{
 		Conditions: verbose(v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionConflict),
 		Devices:    filled(c.T, 50, unbounded, name), OtherDevices: filled(c.T, 50, unbounded, name),
-		OldestWaiting: &v1alpha1.WaitingJob{Job: long(253, 1), Node: long(253, 1), Policy: long(253, 1), Reason: long(1024, 1), Since: now},
 	})
 	require.NoError(c, err)
 	c.isSmall(o)
@@ -183,22 +182,20 @@ func (c cluster) fullTemplate() {
 func (c cluster) fullJob() {
 	text := long(128, 1)
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}, Spec: v1alpha1.FirmwareJobSpec{
-		NodeName: long(253, 1), Type: v1alpha1.JobTypeUpdate, Retry: &text,
-		Updates: filled(c.T, 128, 64<<10, func(i int) v1alpha1.DeviceUpdate { // as the planner bounds them
-			return v1alpha1.DeviceUpdate{
-				Device: long(120, i), UniqueID: long(16, i), Model: "15b3:101d", FromVersion: "1", Version: "2", Digest: longDigest(i),
-				Downgrade: v1alpha1.DowngradeForbid, Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}}, RollbackDigest: longDigest(i),
+		NodeName: long(253, 1), Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Request: &text, Devices: filled(c.T, 128, 64<<10, func(i int) v1alpha1.TaskDevice { // as the planner bounds them
+			return v1alpha1.TaskDevice{
+				Name: long(120, i), UniqueID: long(16, i), Model: "15b3:101d", FromVersion: "1", Version: "2", Digest: longDigest(i), RollbackDigest: longDigest(i),
 			}
-		}),
+		})},
 	}}
 	c.create(j)
 	_, err := fieldset.ApplyAdmission(c.Context(), c, j, j.ResourceVersion, verbose(v1alpha1.ConditionAdmitted))
 	require.NoError(c, err)
 	c.read(j)
-	updates, err := json.Marshal(j.Spec.Updates)
+	updates, err := json.Marshal(j.Spec.Task.Devices)
 	require.NoError(c, err)
-	bad := filled(c.T, len(j.Spec.Updates), 48<<10, func(i int) v1alpha1.BadImage { // as the daemon bounds them, and the steps
-		return v1alpha1.BadImage{Device: j.Spec.Updates[i].Device, Digest: longDigest(i), Model: "15b3:101d", Message: long(256, 1), Evidence: v1alpha1.EvidenceNetwork}
+	bad := filled(c.T, len(j.Spec.Task.Devices), 48<<10, func(i int) v1alpha1.BadImage { // as the daemon bounds them, and the steps
+		return v1alpha1.BadImage{Device: j.Spec.Task.Devices[i].Name, Digest: longDigest(i), Model: "15b3:101d", Message: long(256, 1), Evidence: v1alpha1.EvidenceNetwork}
 	})
 	c.execute(j, v1alpha1.FirmwareJobStatus{
 		Conditions: verbose(nfostatus.JobConditions...), StartTime: &now, CompletionTime: &now, Retry: &text, Verdict: longVerdict(), BadImages: bad,

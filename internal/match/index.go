@@ -37,10 +37,6 @@ type Index struct {
 	policies map[string]v1alpha1.RolloutPolicy
 	pools    quarantine.Pools
 
-	// waiting are the jobs that wait for their admission by name, and waitingOf those of each template, the oldest first.
-	waiting   map[string]*waitingJob
-	waitingOf map[origin]*firsts
-
 	affected *affected
 }
 
@@ -122,7 +118,6 @@ func NewIndex() *Index {
 		devices: map[string]*device{}, left: map[string]*node{}, rules: map[bucket][]*Rule{},
 		byTemplate: map[string]map[*device]struct{}{}, bySource: map[string]map[*device]struct{}{},
 		policies: map[string]v1alpha1.RolloutPolicy{},
-		waiting:  map[string]*waitingJob{}, waitingOf: map[origin]*firsts{},
 	}
 }
 
@@ -145,7 +140,6 @@ func (ix *Index) SetNode(name string, labels map[string]string) Affected {
 		}
 		n.exists, n.labels = true, maps.Clone(labels)
 		ix.refreshNode(n)
-		ix.affectWaiting()
 	})
 }
 
@@ -158,7 +152,6 @@ func (ix *Index) DeleteNode(name string) Affected {
 		}
 		n.exists, n.labels = false, nil
 		ix.refreshNode(n)
-		ix.affectWaiting()
 		ix.forget(n)
 	})
 }
@@ -295,7 +288,6 @@ func (ix *Index) DeletePolicy(name string) Affected {
 // repool decides again for the devices for which a source holds a quarantined image.
 func (ix *Index) repool() {
 	ix.pools = quarantine.NewPools(slices.Collect(maps.Values(ix.policies)))
-	ix.affectWaiting()
 	for name, s := range ix.sources {
 		if !s.bad.Empty() {
 			ix.refreshUsers(name)

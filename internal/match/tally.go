@@ -37,8 +37,6 @@ type Tally struct {
 	Conflicts []ConflictOn
 	Blocks    []BlockOn
 	Failures  []FailureOn
-	// OldestWaiting is the job with an update of the template that waits longest for its admission; nil while none waits.
-	OldestWaiting *v1alpha1.WaitingJob
 }
 
 // FailureOn names a device whose last update failed, and its node.
@@ -216,7 +214,6 @@ func (ix *Index) Tally(name string) (Tally, bool) {
 	out := Tally{
 		UID: t.uid, Generation: t.generation, Invalid: t.invalid, Paused: t.compiled != nil && t.compiled.Paused,
 		Nodes: int32(len(t.nodes)), Counts: t.counts, Devices: t.assigned.first(), OtherDevices: t.unassigned.first(),
-		OldestWaiting: ix.oldestWaiting(t),
 	}
 	for n := range t.nodes {
 		switch c := t.perNode[n]; {

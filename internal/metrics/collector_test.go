@@ -113,13 +113,10 @@ node_firmware_template_devices{state="Updating",template="cx6"} 3
 node_firmware_template_nodes{state="Applied",template="cx6"} 7
 node_firmware_template_nodes{state="NotApplied",template="cx6"} 8
 node_firmware_template_nodes{state="NotAssigned",template="cx6"} 9
-# HELP node_firmware_template_oldest_waiting_timestamp_seconds When the job was made that waits longest for its admission of those with an update of a template. Absent while none waits.
-# TYPE node_firmware_template_oldest_waiting_timestamp_seconds gauge
-node_firmware_template_oldest_waiting_timestamp_seconds{template="cx6"} 1000
 # HELP node_firmware_templates_not_reported Templates beyond the first 200, which have no metrics of their own.
 # TYPE node_firmware_templates_not_reported gauge
 node_firmware_templates_not_reported 0
-`), "node_firmware_template_devices", "node_firmware_template_nodes", "node_firmware_template_oldest_waiting_timestamp_seconds", "node_firmware_templates_not_reported"))
+`), "node_firmware_template_devices", "node_firmware_template_nodes", "node_firmware_templates_not_reported"))
 }
 
 // A template for each node must not make a time series for each node.
@@ -195,7 +192,7 @@ func collector(t *testing.T, leads bool) prometheus.Collector {
 		}},
 		&v1alpha1.FirmwareTemplate{ObjectMeta: name("cx6"), Status: v1alpha1.FirmwareTemplateStatus{
 			UpdatesApplied: 7, UpdatesNotApplied: 8, ServersNotAssigned: 9, DevicesApplied: 5, DevicesNotApplied: 12, DevicesPending: 4, DevicesUpdating: 3,
-			DevicesFailed: 2, DevicesBlocked: 1, DevicesConflicting: 6, OldestWaiting: &v1alpha1.WaitingJob{Job: "j", Node: "n", Since: metav1.Unix(1000, 0)},
+			DevicesFailed: 2, DevicesBlocked: 1, DevicesConflicting: 6,
 		}},
 		&v1alpha1.FirmwareCatalog{ObjectMeta: name("dell-inc.poweredge-r650"), Status: v1alpha1.FirmwareCatalogStatus{
 			LastDiscoveryTime: ptr.To(metav1.Unix(1000, 0)), Devices: v1alpha1.CatalogDevices{Total: 60, Behind: 7, Vulnerable: 3, Unknown: 24},

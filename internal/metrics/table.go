@@ -35,7 +35,6 @@ var (
 
 	templateDevices      = metric("node_firmware_template_devices", "Devices of a template, by state: Applied, or, where the desired version does not run, Pending, Updating, Failed, Blocked or Reported (its rule only reports). Conflicting devices match and are not assigned. The first 200 templates by name.", "template", "state")
 	templateNodes        = metric("node_firmware_template_nodes", "Nodes that a template selects, by state: Applied (every assigned device runs the desired version), NotApplied, or NotAssigned (no device is). The first 200 templates by name.", "template", "state")
-	templateWaiting      = metric("node_firmware_template_oldest_waiting_timestamp_seconds", "When the job was made that waits longest for its admission of those with an update of a template. Absent while none waits.", "template")
 	templatesNotReported = metric("node_firmware_templates_not_reported", "Templates beyond the first 200, which have no metrics of their own.")
 
 	sourceReady = metric("node_firmware_source_ready", "1 when every image of a source is verified and in store, else 0 with the reason.", "source", "reason")
@@ -48,7 +47,7 @@ var (
 // Table lists the metrics in the order of the documentation.
 var Table = []Metric{devices, jobs, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued,
 	poolWaiting, poolStart, poolCompletion, poolEstimate, poolComplete,
-	poolHalted, poolWave, templateDevices, templateNodes, templateWaiting, templatesNotReported, sourceReady,
+	poolHalted, poolWave, templateDevices, templateNodes, templatesNotReported, sourceReady,
 	catalogDevices, catalogDiscovery, catalogsNotReported}
 
 func metric(name, help string, labels ...string) Metric {

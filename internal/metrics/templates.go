@@ -31,9 +31,6 @@ func (c *Collector) templates(ctx context.Context, out chan<- prometheus.Metric)
 		out <- templateNodes.gauge(int(s.UpdatesApplied), t.Name, "Applied")
 		out <- templateNodes.gauge(int(s.UpdatesNotApplied), t.Name, "NotApplied")
 		out <- templateNodes.gauge(int(s.ServersNotAssigned), t.Name, "NotAssigned")
-		if w := s.OldestWaiting; w != nil {
-			out <- templateWaiting.gauge(int(w.Since.Unix()), t.Name)
-		}
 	}
 	return nil
 }

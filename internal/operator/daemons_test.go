@@ -102,7 +102,7 @@ func (d *daemons) execute(ctx context.Context, o any) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	node, u := job.Spec.NodeName, job.Spec.Updates[0]
+	node, u := job.Spec.NodeName, job.Spec.Task.Devices[0]
 	if job.Status.StartTime == nil {
 		job.Status.StartTime = &metav1.Time{Time: time.Now().Truncate(time.Second)}
 		job.Status.Conditions = said(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing)
@@ -122,13 +122,13 @@ func (d *daemons) execute(ctx context.Context, o any) {
 		d.jobs[node] = append(d.jobs[node], job.Name)
 	}
 	d.running[node] = u.Version
-	d.applied[node] = &v1alpha1.AppliedFirmware{
-		Digest: u.Digest, Origin: u.Origin, BootID: job.Name, Time: *job.Status.StartTime,
-	}
 	device := &v1alpha1.NodeDevice{}
-	if err := d.client.Get(ctx, client.ObjectKey{Name: u.Device}, device); err != nil {
+	if err := d.client.Get(ctx, client.ObjectKey{Name: u.Name}, device); err != nil {
 		d.expect(ctx, err)
 		return
+	}
+	d.applied[node] = &v1alpha1.AppliedFirmware{
+		Digest: u.Digest, Origin: device.Spec.Origin, BootID: job.Name, Time: *job.Status.StartTime,
 	}
 	d.report(ctx, device, "")
 	job.Status.Conditions = slices.Concat(said(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded),

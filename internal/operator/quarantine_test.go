@@ -19,9 +19,9 @@ import (
 // rolledBack ends a job as a daemon does after it rolled back and blamed the image.
 func (p *process) rolledBack(j *v1alpha1.FirmwareJob, model string) {
 	p.t.Helper()
-	u := j.Spec.Updates[0]
+	u := j.Spec.Task.Devices[0]
 	body := apply.FirmwareJobStatus().
-		WithBadImages(apply.BadImage().WithDevice(u.Device).WithDigest(u.Digest).WithModel(model).WithMessage("the node did not boot it"))
+		WithBadImages(apply.BadImage().WithDevice(u.Name).WithDigest(u.Digest).WithModel(model).WithMessage("the node did not boot it"))
 	for kind, s := range map[string]metav1.ConditionStatus{
 		v1alpha1.ConditionReady: metav1.ConditionFalse, v1alpha1.ConditionFailed: metav1.ConditionTrue, v1alpha1.ConditionRolledBack: metav1.ConditionTrue,
 	} {

@@ -205,7 +205,7 @@ func TestATemplateBecomesAnAdmittedJobAndAnOutageOfTheAPIIsSurvived(t *testing.T
 	p.assign()
 	first := p.job("n1")
 	assert.True(t, meta.IsStatusConditionTrue(first.Status.Conditions, v1alpha1.ConditionAdmitted))
-	assert.Equal(t, "2", first.Spec.Updates[0].Version)
+	assert.Equal(t, "2", first.Spec.Task.Devices[0].Version)
 
 	require.NoError(t, env.ControlPlane.StopAPIServer())
 	require.NoError(t, env.ControlPlane.StartAPIServer())

@@ -33,9 +33,9 @@ func believed(j *v1alpha1.FirmwareJob) []report {
 	}
 	var out []report
 	for _, bad := range j.Status.BadImages {
-		for _, u := range j.Spec.Updates {
+		for _, u := range j.Spec.Task.Devices {
 			model := cmp.Or(u.Model, bad.Model)
-			if u.Device != bad.Device || u.Digest != bad.Digest || model == "" || u.Model == "" && model == v1alpha1.AnyModel {
+			if u.Name != bad.Device || u.Digest != bad.Digest || model == "" || u.Model == "" && model == v1alpha1.AnyModel {
 				continue
 			}
 			out = append(out, report{

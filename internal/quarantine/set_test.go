@@ -30,9 +30,11 @@ func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:
 func failing(name string, n int, model string, created int) *v1alpha1.FirmwareJob {
 	return &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: at(created)},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{
-			{Device: "n1-nic", Version: fmt.Sprint(n), Digest: digest(n), Model: model},
-		}},
+		Spec: v1alpha1.FirmwareJobSpec{
+			NodeName: "n1", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{
+				{Name: "n1-nic", Version: fmt.Sprint(n), Digest: digest(n), Model: model},
+			}},
+		},
 		Status: v1alpha1.FirmwareJobStatus{
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, LastTransitionTime: at(0)}},
 			BadImages: []v1alpha1.BadImage{{
@@ -120,11 +122,11 @@ func TestOnlyWhatTheOperatorConfirmsIsBelieved(t *testing.T) {
 		"a job that was never admitted": func(j *v1alpha1.FirmwareJob) { j.Status.Conditions = nil },
 		"a device of another job":       func(j *v1alpha1.FirmwareJob) { j.Status.BadImages[0].Device = "n2-nic" },
 		"an image of another job":       func(j *v1alpha1.FirmwareJob) { j.Status.BadImages[0].Digest = digest(9) },
-		"no model":                      func(j *v1alpha1.FirmwareJob) { j.Spec.Updates[0].Model, j.Status.BadImages[0].Model = "", "" },
+		"no model":                      func(j *v1alpha1.FirmwareJob) { j.Spec.Task.Devices[0].Model, j.Status.BadImages[0].Model = "", "" },
 		"every model, in a person's job": func(j *v1alpha1.FirmwareJob) {
-			j.Spec.Updates[0].Model, j.Status.BadImages[0].Model = "", v1alpha1.AnyModel
+			j.Spec.Task.Devices[0].Model, j.Status.BadImages[0].Model = "", v1alpha1.AnyModel
 		},
-		"steps, which flash no image":      func(j *v1alpha1.FirmwareJob) { j.Spec.Updates = nil },
+		"steps, which flash no image":      func(j *v1alpha1.FirmwareJob) { j.Spec.Task.Devices = nil },
 		"an admission that was taken back": func(j *v1alpha1.FirmwareJob) { j.Status.Conditions[0].Status = metav1.ConditionFalse },
 	} {
 		j := failing("j1", 1, model, 1)
@@ -356,7 +358,7 @@ func TestALaterReportOfARecordedJobIsRemembered(t *testing.T) {
 	record(&src, j)
 	w.Remember(jobs(j), []v1alpha1.FirmwareSource{src}, at(0).Time)
 	more, second := j.DeepCopy(), failing("j1", 2, model, 30)
-	more.Spec.Updates = append(more.Spec.Updates, second.Spec.Updates...)
+	more.Spec.Task.Devices = append(more.Spec.Task.Devices, second.Spec.Task.Devices...)
 	more.Status.BadImages = append(more.Status.BadImages, second.Status.BadImages...)
 	w.Remember(jobs(more), []v1alpha1.FirmwareSource{src}, at(0).Time)
 	assert.True(t, blocks(compute(w.Remember(nil, []v1alpha1.FirmwareSource{src}, at(0).Time), src), 2, model))

@@ -47,9 +47,11 @@ func (b *badImages) report(n *node, d device, now time.Time) {
 	b.nodes[n.Name] = n
 	b.jobs = append(b.jobs, &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(now)},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: n.Name, Updates: []v1alpha1.DeviceUpdate{
-			{Device: d.Name, Version: d.To, Digest: d.Digest, Model: modelOf(d)},
-		}},
+		Spec: v1alpha1.FirmwareJobSpec{
+			NodeName: n.Name, Task: v1alpha1.JobTask{Devices: []v1alpha1.TaskDevice{
+				{Name: d.Name, Version: d.To, Digest: d.Digest, Model: modelOf(d)},
+			}},
+		},
 		Status: v1alpha1.FirmwareJobStatus{
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue}},
 			BadImages:  []v1alpha1.BadImage{{Device: d.Name, Digest: d.Digest, Model: modelOf(d)}},
@@ -71,7 +73,7 @@ func (b *badImages) compute(now time.Time) {
 	pool := func(name string) string { return b.pools.Of(b.nodes[name].Labels) }
 	b.set = quarantine.Compute(quarantine.Facts{Jobs: b.jobs, Sources: []v1alpha1.FirmwareSource{b.source}, Pool: pool, Now: now})
 	for _, j := range b.jobs {
-		held := v1alpha1.StoredImage{Digest: j.Spec.Updates[0].Digest}
+		held := v1alpha1.StoredImage{Digest: j.Spec.Task.Devices[0].Digest}
 		if !b.holds(held.Digest) {
 			b.source.Status.Images = append(b.source.Status.Images, held)
 		}

@@ -27,10 +27,10 @@ const kept = 100
 
 // spec is the job of a node as the operator makes it.
 func (r *run) spec(n *node) v1alpha1.FirmwareJobSpec {
-	out := v1alpha1.FirmwareJobSpec{NodeName: n.Name, Type: v1alpha1.JobTypeUpdate}
+	out := v1alpha1.FirmwareJobSpec{NodeName: n.Name, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate}}
 	for _, i := range n.updates {
 		d := &n.devices[i]
-		out.Updates = append(out.Updates, v1alpha1.DeviceUpdate{Device: d.Name, Version: d.To, Model: d.Model})
+		out.Task.Devices = append(out.Task.Devices, v1alpha1.TaskDevice{Name: d.Name, Version: d.To, Model: d.Model})
 	}
 	return out
 }

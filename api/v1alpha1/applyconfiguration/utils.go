@@ -48,8 +48,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DevicePortApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DeviceSelector"):
 		return &apiv1alpha1.DeviceSelectorApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("DeviceUpdate"):
-		return &apiv1alpha1.DeviceUpdateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EnabledStep"):
 		return &apiv1alpha1.EnabledStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExpectedDevices"):
@@ -92,6 +90,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.JobCancelApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobStep"):
 		return &apiv1alpha1.JobStepApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("JobTask"):
+		return &apiv1alpha1.JobTaskApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LocalReference"):
 		return &apiv1alpha1.LocalReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Machine"):
@@ -156,14 +156,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SourceVerificationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StoredImage"):
 		return &apiv1alpha1.StoredImageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TaskDevice"):
+		return &apiv1alpha1.TaskDeviceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TopologyBudget"):
 		return &apiv1alpha1.TopologyBudgetApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradePath"):
 		return &apiv1alpha1.UpgradePathApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradeStep"):
 		return &apiv1alpha1.UpgradeStepApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("WaitingJob"):
-		return &apiv1alpha1.WaitingJobApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WaitingNodes"):
 		return &apiv1alpha1.WaitingNodesApplyConfiguration{}
 

@@ -85,7 +85,7 @@ func (c *cluster) device(n *corev1.Node, name string) *v1alpha1.NodeDevice {
 // job creates a job whose daemon is at the step "flash" and holds the maintenance.
 func (c *cluster) job(node, name string) *v1alpha1.FirmwareJob {
 	c.Helper()
-	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan}}
+	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}}}
 	c.create(j)
 	return c.report(j)
 }
@@ -145,7 +145,7 @@ func (c *cluster) awaitFirmware(name string) *v1alpha1.NodeFirmware {
 func (c *cluster) begun(node, name string) *v1alpha1.FirmwareJob {
 	c.Helper()
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{v1alpha1.JobFinalizer}}, Spec: v1alpha1.FirmwareJobSpec{
-		NodeName: node, Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}},
+		NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}},
 	}}
 	c.create(j)
 	return c.report(j)

@@ -79,7 +79,7 @@ func decide(f facts) decision {
 
 // hasBegun reports whether a job may have changed the machine.
 func hasBegun(j *v1alpha1.FirmwareJob) bool {
-	return j.Spec.Type != v1alpha1.JobTypeScan && j.Status.StartTime != nil
+	return j.Status.StartTime != nil
 }
 
 // requests reports whether the spec holds a person's pins or settings.

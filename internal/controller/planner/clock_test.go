@@ -83,9 +83,11 @@ func (p past) facts(c clocks) facts {
 				Name: fmt.Sprintf("j%d", i), UID: types.UID(fmt.Sprint("j", i)), CreationTimestamp: metav1.NewTime(now.Add(c.api)),
 				Labels: map[string]string{managedBy: v1alpha1.FieldOwnerOperator},
 			},
-			Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeUpdate, Retry: request(past.retry).InForce(), Updates: []v1alpha1.DeviceUpdate{
-				{Device: d.Name, UniqueID: d.Status.UniqueID, Version: "2", Digest: digest(2)},
-			}},
+			Spec: v1alpha1.FirmwareJobSpec{
+				NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Request: request(past.retry).InForce(), Devices: []v1alpha1.TaskDevice{
+					{Name: d.Name, UniqueID: d.Status.UniqueID, Version: "2", Digest: digest(2)},
+				}},
+			},
 		}
 		condition := func(kind, reason string) {
 			j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{

@@ -191,8 +191,8 @@ func devices(j *v1alpha1.FirmwareJob) string {
 		return "none"
 	}
 	var out []string
-	for _, u := range j.Spec.Updates {
-		out = append(out, fmt.Sprintf("%s=%s", strings.TrimPrefix(u.Device, node+"-"), u.Version))
+	for _, u := range j.Spec.Task.Devices {
+		out = append(out, fmt.Sprintf("%s=%s", strings.TrimPrefix(u.Name, node+"-"), u.Version))
 	}
 	return strings.Join(out, " ")
 }
@@ -217,12 +217,11 @@ func TestAllDueUpdatesOfANodeBecomeOneJob(t *testing.T) {
 	w.settle()
 	j := w.queued()
 	require.Equal(t, "disk=3 nic=2", devices(j))
-	assert.Equal(t, v1alpha1.DeviceUpdate{
-		Device: node + "-nic", UniqueID: "nic", Model: v1alpha1.AnyModel, FromVersion: "1", Version: "2", Digest: digest(2), Downgrade: v1alpha1.DowngradeForbid,
-		Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}, {Kind: v1alpha1.OriginSource, Name: "s"}},
-	}, j.Spec.Updates[1])
+	assert.Equal(t, v1alpha1.TaskDevice{
+		Name: node + "-nic", UniqueID: "nic", Model: v1alpha1.AnyModel, FromVersion: "1", Version: "2", Digest: digest(2),
+	}, j.Spec.Task.Devices[1])
 	assert.Empty(t, j.OwnerReferences, "a Node that is registered again does not take its jobs along")
-	assert.Equal(t, v1alpha1.JobTypeUpdate, j.Spec.Type)
+	assert.Equal(t, v1alpha1.JobTypeUpdate, j.Spec.Task.Type)
 	w.requireQuiet()
 }
 
@@ -306,7 +305,7 @@ func TestARetryHasRoomForWhatFailed(t *testing.T) {
 	w.settle()
 	j := w.queued()
 	require.NotNil(t, j)
-	assert.Len(t, j.Spec.Updates, 128)
+	assert.Len(t, j.Spec.Task.Devices, 128)
 	assert.Contains(t, devices(j), "nic=2")
 	w.requireQuiet()
 }
@@ -549,12 +548,12 @@ func TestAnEditThatChangesNoImageKeepsThePlaceInTheQueue(t *testing.T) {
 func TestAQueuedJobIsReplacedWhenAnotherVersionRuns(t *testing.T) {
 	w := newWorld(t, device("nic", 3))
 	w.settle()
-	require.Equal(t, "1", w.queued().Spec.Updates[0].FromVersion)
+	require.Equal(t, "1", w.queued().Spec.Task.Devices[0].FromVersion)
 	w.edit("nic", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = "2", "2" })
 	w.settle()
 	w.settle()
 	require.NotNil(t, w.queued())
-	assert.Equal(t, "2", w.queued().Spec.Updates[0].FromVersion)
+	assert.Equal(t, "2", w.queued().Spec.Task.Devices[0].FromVersion)
 	w.requireQuiet()
 }
 
@@ -589,7 +588,7 @@ func TestARunningJobIsNotTouchedAndTheDifferenceFollows(t *testing.T) {
 
 func TestAJobSomebodyElseQueuedIsWaitedForAndNeverDeleted(t *testing.T) {
 	mine := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: "mine"}, Spec: v1alpha1.FirmwareJobSpec{
-		NodeName: node, Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{Device: node + "-nic"}},
+		NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{Name: node + "-nic"}}},
 	}}
 	w := newWorld(t, device("nic", 2), mine)
 	w.settle()
@@ -768,7 +767,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	for i := range 14 {
 		j := &v1alpha1.FirmwareJob{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("old-%02d", i), UID: types.UID(fmt.Sprint(i)), CreationTimestamp: metav1.NewTime(w.clock.Add(time.Duration(i) * time.Second))},
-			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan},
+			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}},
 		}
 		require.NoError(t, w.Create(t.Context(), j))
 		conditions := []string{v1alpha1.ConditionComplete}
@@ -807,7 +806,7 @@ func TestScansDoNotPushUpdatesOutOfTheHistory(t *testing.T) {
 	for i := range 25 {
 		j := &v1alpha1.FirmwareJob{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("scan-%02d", i), UID: types.UID(fmt.Sprint(i)), CreationTimestamp: metav1.NewTime(w.clock)},
-			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan},
+			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}},
 		}
 		require.NoError(t, w.Create(t.Context(), j))
 		w.set(j, nil, v1alpha1.ConditionComplete)
@@ -851,19 +850,19 @@ func TestAStaleCacheDoesNotQueueTwice(t *testing.T) {
 	w.requireQuiet()
 }
 
-// R000-53: scans wait in a queue of their own. However many of them are requested of a node, an update is queued when it is due.
+// R000-53: however many steps are requested of a node, an update is queued when it is due.
 func TestScansDoNotDelayAnUpdate(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	for i := range 100 {
 		require.NoError(t, w.Create(t.Context(), &v1alpha1.FirmwareJob{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("scan-%d", i), UID: types.UID(fmt.Sprintf("scan-%d", i))},
-			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan},
+			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}},
 		}))
 	}
 	w.settle()
 	updates := 0
 	for _, j := range w.jobs() {
-		if j.Spec.Type == v1alpha1.JobTypeUpdate {
+		if j.Spec.Task.Type == v1alpha1.JobTypeUpdate {
 			updates++
 		}
 	}

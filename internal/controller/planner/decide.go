@@ -59,8 +59,8 @@ func decide(f facts) decision {
 	}
 	isQueued := false
 	for _, j := range queued {
-		if !isQueued && len(updates) > 0 && sameWork(j.Spec.Updates, updates) && sameTerms(&j.Spec, f.settings) &&
-			ptr.Equal(j.Spec.Retry, f.retry.InForce()) { // under an older request its failure would be cleared by one made before it
+		if !isQueued && len(updates) > 0 && sameWork(j.Spec.Task.Devices, updates) && sameTerms(&j.Spec.Task, f.settings) &&
+			ptr.Equal(j.Spec.Task.Request, f.retry.InForce()) { // under an older request its failure would be cleared by one made before it
 			isQueued = true
 			continue
 		}
@@ -98,7 +98,7 @@ func sooner(a, b time.Duration) time.Duration {
 }
 
 // job is the job that makes the updates.
-func (f facts) job(updates []v1alpha1.DeviceUpdate, fingerprint string) *v1alpha1.FirmwareJob {
+func (f facts) job(updates []v1alpha1.TaskDevice, fingerprint string) *v1alpha1.FirmwareJob {
 	return &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   jobName(f.name, f.previous(), fingerprint),
@@ -107,32 +107,13 @@ func (f facts) job(updates []v1alpha1.DeviceUpdate, fingerprint string) *v1alpha
 			Finalizers: []string{v1alpha1.JobFinalizer},
 		},
 		Spec: v1alpha1.FirmwareJobSpec{
-			NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: updates, Retry: f.retry.InForce(),
-			Rollback: rollbackOf(f.settings.Require), WriteProtection: protectionOf(f.settings.Require), Soak: soakOf(f.settings.HealthyFor),
+			NodeName: f.name,
+			Task: v1alpha1.JobTask{
+				Type: v1alpha1.JobTypeUpdate, Devices: updates, Require: f.settings.Require, HealthyFor: f.settings.HealthyFor,
+				Request: f.retry.InForce(),
+			},
 		},
 	}
-}
-
-func rollbackOf(r v1alpha1.Requirements) v1alpha1.RollbackPolicy {
-	if r.Has(v1alpha1.RequireRollback) {
-		return v1alpha1.RollbackRequired
-	}
-	return v1alpha1.RollbackBestEffort
-}
-
-func protectionOf(r v1alpha1.Requirements) v1alpha1.WriteProtection {
-	if r.Has(v1alpha1.RequireWriteProtection) {
-		return v1alpha1.WriteProtectionRequired
-	}
-	return v1alpha1.WriteProtectionBestEffort
-}
-
-// soakOf is nil where the API server's default holds.
-func soakOf(healthyFor v1alpha1.Duration) *metav1.Duration {
-	if healthyFor == "" {
-		return nil
-	}
-	return &metav1.Duration{Duration: healthyFor.Duration(0)}
 }
 
 // unfinished lists the jobs of this reconciler that wait for admission, newest first, and reports whether such a job is being
@@ -140,7 +121,7 @@ func soakOf(healthyFor v1alpha1.Duration) *metav1.Duration {
 func (f facts) unfinished() (queued []v1alpha1.FirmwareJob, leaving, busy bool) {
 	for _, j := range slices.Backward(f.jobs) {
 		switch {
-		case j.Ended() || j.Spec.Type == v1alpha1.JobTypeScan:
+		case j.Ended():
 		case isPlanned(&j) && !j.Admitted() && j.DeletionTimestamp != nil: // no node begins it
 			leaving = true
 		case isPlanned(&j) && !j.Admitted() && j.Spec.Cancel == nil:
@@ -163,7 +144,7 @@ func isPlanned(j *v1alpha1.FirmwareJob) bool {
 // because only a job returns the node to service. While the daemon would refuse what failed, or its image is quarantined, a
 // retry does nothing: that must change, or the desired firmware, or the node be released as it is. A retry that failed before
 // it took the node over waits like any other update.
-func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
+func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.TaskDevice, next time.Duration) {
 	due, next := f.due(queued)
 	held := f.held()
 	switch {
@@ -181,7 +162,7 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.Device
 	for i := range f.devices {
 		d := &f.devices[i]
 		u := updateFor(held, d.Name)
-		isListed := slices.ContainsFunc(due, func(u v1alpha1.DeviceUpdate) bool { return u.Device == d.Name })
+		isListed := slices.ContainsFunc(due, func(u v1alpha1.TaskDevice) bool { return u.Name == d.Name })
 		if u == nil || isListed || !desires(d, u) {
 			continue
 		}
@@ -201,7 +182,7 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.Device
 
 // mayRepeat reports whether the daemon would accept the update of a held job once more: its device runs the version, so that
 // the node is only judged again, or the update is what is to be flashed now.
-func (f facts) mayRepeat(d *v1alpha1.NodeDevice, u *v1alpha1.DeviceUpdate) bool {
+func (f facts) mayRepeat(d *v1alpha1.NodeDevice, u *v1alpha1.TaskDevice) bool {
 	if f.isBad(d, u.Digest) {
 		return false
 	}
@@ -231,18 +212,18 @@ func (f facts) held() *v1alpha1.FirmwareJob {
 // same image, or the device is gone and its object with it. Requested steps follow from no desired firmware, so a change of
 // it does not matter to them.
 func (f facts) stillDesires(held *v1alpha1.FirmwareJob) bool {
-	if held.Spec.Type == v1alpha1.JobTypeSteps {
+	if held.Spec.Task.Type == v1alpha1.JobTypeSteps {
 		return true
 	}
-	return slices.ContainsFunc(held.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool {
-		at := slices.IndexFunc(f.devices, func(d v1alpha1.NodeDevice) bool { return d.Name == u.Device })
-		return held.FailedOn(u.Device) && (at < 0 || desires(&f.devices[at], &u))
+	return slices.ContainsFunc(held.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool {
+		at := slices.IndexFunc(f.devices, func(d v1alpha1.NodeDevice) bool { return d.Name == u.Name })
+		return held.FailedOn(u.Name) && (at < 0 || desires(&f.devices[at], &u))
 	})
 }
 
 // desires reports whether the device, being the same hardware, is still to get the image of an update, as the desired
 // version or as a hop.
-func desires(d *v1alpha1.NodeDevice, u *v1alpha1.DeviceUpdate) bool {
+func desires(d *v1alpha1.NodeDevice, u *v1alpha1.TaskDevice) bool {
 	w := d.Spec.Firmware
 	return w != nil && w.Policy == v1alpha1.PolicyApply && d.Status.UniqueID == u.UniqueID &&
 		slices.Contains(desiredImages(d), u.Digest)
@@ -265,24 +246,22 @@ func desiredImages(d *v1alpha1.NodeDevice) []v1alpha1.Digest {
 
 // sameWork ignores where an update comes from: an edit that changes neither device, version nor image does not cost a job
 // its place in the queue. A change of the running version does: the daemon refuses an update that was planned over another.
-func sameWork(a, b []v1alpha1.DeviceUpdate) bool {
+func sameWork(a, b []v1alpha1.TaskDevice) bool {
 	return slices.EqualFunc(a, b, sameUpdate)
 }
 
-func sameUpdate(a, b v1alpha1.DeviceUpdate) bool {
-	return a.Device == b.Device && a.UniqueID == b.UniqueID && a.FromVersion == b.FromVersion && a.Version == b.Version &&
-		a.Digest == b.Digest && a.Downgrade == b.Downgrade
+func sameUpdate(a, b v1alpha1.TaskDevice) bool {
+	return a.Name == b.Name && a.UniqueID == b.UniqueID && a.FromVersion == b.FromVersion && a.Version == b.Version &&
+		a.Digest == b.Digest
 }
 
-// sameTerms reports whether a job may begin under the conditions that the node's policy sets now. It takes an absent one for the
-// default.
-func sameTerms(a *v1alpha1.FirmwareJobSpec, b rollout.Settings) bool {
-	return (a.Rollback == v1alpha1.RollbackRequired) == b.Require.Has(v1alpha1.RequireRollback) &&
-		(a.WriteProtection == v1alpha1.WriteProtectionRequired) == b.Require.Has(v1alpha1.RequireWriteProtection)
+// sameTerms reports whether a job may begin under the conditions that the node's policy sets now.
+func sameTerms(a *v1alpha1.JobTask, b rollout.Settings) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a.Require)), b.Require)
 }
 
-// expired lists the finished jobs beyond the history of their type, newest first: scans, which anybody may request often,
-// do not displace the updates by whose failures the planner waits. A job that holds the node is kept, and so is the only one
+// expired lists the finished jobs beyond the history of their type, newest first: steps do not displace the updates by whose failures
+// the planner waits. A job that holds the node is kept, and so is the only one
 // that reports a bad image.
 func (f facts) expired() []v1alpha1.FirmwareJob {
 	var out []v1alpha1.FirmwareJob
@@ -291,7 +270,7 @@ func (f facts) expired() []v1alpha1.FirmwareJob {
 		if !j.Ended() || j.DeletionTimestamp != nil {
 			continue
 		}
-		if finished[j.Spec.Type]++; finished[j.Spec.Type] > maxHistory && !j.Held() && !f.isOnlyReport(&j) {
+		if finished[j.Spec.Task.Type]++; finished[j.Spec.Task.Type] > maxHistory && !j.Held() && !f.isOnlyReport(&j) {
 			out = append(out, j)
 		}
 	}
@@ -304,10 +283,10 @@ func (f facts) isOnlyReport(j *v1alpha1.FirmwareJob) bool {
 	return len(j.Status.BadImages) > 0 && !quarantine.Recorded(j, f.sources)
 }
 
-// previous is the uid of the node's newest finished job. Scans do not count: one may end while a job is being queued.
+// previous is the uid of the node's newest finished job.
 func (f facts) previous() string {
 	for _, j := range slices.Backward(f.jobs) {
-		if j.Ended() && j.Spec.Type != v1alpha1.JobTypeScan {
+		if j.Ended() {
 			return string(j.UID)
 		}
 	}
@@ -324,13 +303,13 @@ func jobName(node, previous, fingerprint string) string {
 }
 
 // fingerprint is the same for the same work and different for different work.
-func fingerprint(updates []v1alpha1.DeviceUpdate, terms rollout.Settings) string {
-	work := make([]string, 0, 5*len(updates)+len(terms.Require))
+func fingerprint(updates []v1alpha1.TaskDevice, terms rollout.Settings) string {
+	work := make([]string, 0, 4*len(updates)+len(terms.Require))
 	for _, r := range terms.Require {
 		work = append(work, string(r))
 	}
 	for _, u := range updates {
-		work = append(work, u.Device, u.UniqueID, u.Version, string(u.Digest), string(u.Downgrade))
+		work = append(work, u.Name, u.UniqueID, u.Version, string(u.Digest))
 	}
 	out, _ := json.Marshal(work) // strings always marshal
 	return string(out)

@@ -25,14 +25,14 @@ const (
 )
 
 // sizeOf is what an update takes in the list of a job, in bytes of JSON.
-func sizeOf(u v1alpha1.DeviceUpdate) int {
+func sizeOf(u v1alpha1.TaskDevice) int {
 	out, _ := json.Marshal(u) // it holds nothing that cannot be written
 	return len(out) + len(",")
 }
 
 // due lists the updates of the node that are due now, and how long until another one is that waits after a failure; 0
 // when none does. An update that is queued already stays due while its device cannot be read.
-func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
+func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.TaskDevice, next time.Duration) {
 	for i := range f.devices {
 		d := &f.devices[i]
 		u, is := f.next(d)
@@ -75,25 +75,25 @@ func (f facts) unqueued(queued []v1alpha1.FirmwareJob) (out []schedule.Edge) {
 // only: the next one is planned when that one runs its new firmware and the array is whole. What a held job failed on comes
 // first, because nothing else would judge it before the node is back in service; then come the other updates of that job, and
 // what is queued already.
-func (f facts) choose(due []v1alpha1.DeviceUpdate, queued []v1alpha1.FirmwareJob, held *v1alpha1.FirmwareJob) []v1alpha1.DeviceUpdate {
+func (f facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, held *v1alpha1.FirmwareJob) []v1alpha1.TaskDevice {
 	const failed, repeated, waiting, others = 0, 1, 2, 3
-	rank := func(u v1alpha1.DeviceUpdate) int {
+	rank := func(u v1alpha1.TaskDevice) int {
 		switch {
-		case held != nil && held.FailedOn(u.Device) && updateFor(held, u.Device) != nil:
+		case held != nil && held.FailedOn(u.Name) && updateFor(held, u.Name) != nil:
 			return failed
-		case held != nil && updateFor(held, u.Device) != nil:
+		case held != nil && updateFor(held, u.Name) != nil:
 			return repeated
 		case isQueued(u, queued):
 			return waiting
 		}
 		return others
 	}
-	byName := func(a, b v1alpha1.DeviceUpdate) int { return cmp.Compare(a.Device, b.Device) }
-	slices.SortFunc(due, func(a, b v1alpha1.DeviceUpdate) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), byName(a, b)) })
-	var out []v1alpha1.DeviceUpdate
+	byName := func(a, b v1alpha1.TaskDevice) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortFunc(due, func(a, b v1alpha1.TaskDevice) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), byName(a, b)) })
+	var out []v1alpha1.TaskDevice
 	arrays, size := map[string]bool{}, len("]")
 	for _, u := range due {
-		in := f.arraysOf(u.Device)
+		in := f.arraysOf(u.Name)
 		shares := slices.ContainsFunc(in, func(a string) bool { return arrays[a] })
 		if shares || len(out) == maxUpdates || size+sizeOf(u) > maxUpdatesSize {
 			continue
@@ -123,9 +123,9 @@ func isObserved(d *v1alpha1.NodeDevice) bool { return d.Status.ObservedGeneratio
 
 // isQueued reports whether exactly that update is queued. Then it keeps its place when an edit only changes where the
 // desired firmware comes from, and while a scan cannot read the device.
-func isQueued(u v1alpha1.DeviceUpdate, queued []v1alpha1.FirmwareJob) bool {
+func isQueued(u v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob) bool {
 	return slices.ContainsFunc(queued, func(j v1alpha1.FirmwareJob) bool {
-		q := updateFor(&j, u.Device)
+		q := updateFor(&j, u.Name)
 		return q != nil && sameUpdate(*q, u)
 	})
 }
@@ -135,7 +135,7 @@ func isQueued(u v1alpha1.DeviceUpdate, queued []v1alpha1.FirmwareJob) bool {
 // The conditions Blocked and Conflict are the decision of package match, carried on the object: they say what depends on
 // sources and on other templates, and the index of the fleet that decides it belongs to the template controller, which
 // writes them before the assignment they are about. Everything else follows from the facts in the status.
-func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.DeviceUpdate, is bool) {
+func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.TaskDevice, is bool) {
 	if d.Spec.Firmware == nil || d.Status.UniqueID == "" || d.DeletionTimestamp != nil ||
 		meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBlocked) ||
 		meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionConflict) {
@@ -158,18 +158,17 @@ func (f facts) isBad(d *v1alpha1.NodeDevice, image v1alpha1.Digest) bool {
 	return bad
 }
 
-func updateFor(j *v1alpha1.FirmwareJob, device string) *v1alpha1.DeviceUpdate {
-	at := slices.IndexFunc(j.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool { return u.Device == device })
+func updateFor(j *v1alpha1.FirmwareJob, device string) *v1alpha1.TaskDevice {
+	at := slices.IndexFunc(j.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool { return u.Name == device })
 	if at < 0 {
 		return nil
 	}
-	return &j.Spec.Updates[at]
+	return &j.Spec.Task.Devices[at]
 }
 
-func (f facts) updateTo(d *v1alpha1.NodeDevice, version string, image v1alpha1.Digest) v1alpha1.DeviceUpdate {
-	w := d.Spec.Firmware
-	u := v1alpha1.DeviceUpdate{
-		Device: d.Name, UniqueID: d.Status.UniqueID, Version: version, Digest: image, Downgrade: w.Downgrade, Origin: d.Spec.Origin,
+func (f facts) updateTo(d *v1alpha1.NodeDevice, version string, image v1alpha1.Digest) v1alpha1.TaskDevice {
+	u := v1alpha1.TaskDevice{
+		Name: d.Name, UniqueID: d.Status.UniqueID, Version: version, Digest: image,
 		Model:          cmp.Or(quarantine.ModelOf(d), v1alpha1.AnyModel),
 		RollbackDigest: f.rollbackImage(d),
 	}

@@ -32,9 +32,11 @@ func (w *world) elsewhere(n int) {
 	finish := metav1.NewTime(w.clock)
 	j := &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("elsewhere-%d", n), UID: types.UID(fmt.Sprint("elsewhere-", n))},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: "gpu-2", Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{
-			{Device: "gpu-2-nic", Version: fmt.Sprint(n), Digest: digest(n)},
-		}},
+		Spec: v1alpha1.FirmwareJobSpec{
+			NodeName: "gpu-2", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{
+				{Name: "gpu-2-nic", Version: fmt.Sprint(n), Digest: digest(n)},
+			}},
+		},
 	}
 	require.NoError(w, w.Create(w.Context(), j))
 	j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted}}
@@ -87,7 +89,7 @@ func (w *world) byHand(name string, kind v1alpha1.JobType) *v1alpha1.FirmwareJob
 	w.Helper()
 	j := &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(w.clock)},
-		Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Type: kind},
+		Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{Type: kind}},
 	}
 	require.NoError(w, w.Create(w.Context(), j))
 	return j
@@ -211,7 +213,7 @@ func TestHopsAreFlashedOneAfterTheOther(t *testing.T) {
 		j := w.queued()
 		require.NotNil(t, j)
 		require.Equal(t, "nic="+version, devices(j))
-		assert.Equal(t, v1alpha1.Digest(fmt.Sprintf("sha256:%064s", version)), j.Spec.Updates[0].Digest)
+		assert.Equal(t, v1alpha1.Digest(fmt.Sprintf("sha256:%064s", version)), j.Spec.Task.Devices[0].Digest)
 		w.requireQuiet()
 		w.edit("nic", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = version, version })
 		w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
@@ -387,7 +389,6 @@ func TestAPinToAnOlderVersionIsFlashedOnce(t *testing.T) {
 	w.settle()
 	j := w.queued()
 	require.Equal(t, "nic=1", devices(j))
-	assert.Equal(t, v1alpha1.OriginPin, j.Spec.Updates[0].Origin[0].Kind)
 	w.edit("nic", func(d *v1alpha1.NodeDevice) {
 		d.Status.Firmware.Running, d.Status.Firmware.Stored = "1", "1"
 		d.Status.Applied = &v1alpha1.AppliedFirmware{Digest: digest(1)}
@@ -434,7 +435,7 @@ func TestAnUpdateNamesAnImageOfWhatRuns(t *testing.T) {
 			c.setup(w)
 			w.settle()
 			require.NotEmpty(t, w.mine())
-			assert.Equal(t, c.want, w.mine()[0].Spec.Updates[0].RollbackDigest)
+			assert.Equal(t, c.want, w.mine()[0].Spec.Task.Devices[0].RollbackDigest)
 		})
 	}
 }
@@ -444,7 +445,7 @@ func TestAJobHasTheWriteProtectionOfTheNodesPolicy(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), p)
 	w.settle()
 	first := w.queued()
-	assert.Equal(t, v1alpha1.WriteProtectionBestEffort, first.Spec.WriteProtection)
+	assert.Empty(t, first.Spec.Task.Require)
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(p), p))
 	before := p.DeepCopy()
 	p.Spec.Require = v1alpha1.Requirements{v1alpha1.RequireWriteProtection}
@@ -453,7 +454,7 @@ func TestAJobHasTheWriteProtectionOfTheNodesPolicy(t *testing.T) {
 	w.reconcile()
 	assert.Empty(t, w.jobs(), "the job that might write without protection goes at once")
 	w.settle()
-	assert.Equal(t, v1alpha1.WriteProtectionRequired, w.queued().Spec.WriteProtection)
+	assert.Equal(t, v1alpha1.Requirements{v1alpha1.RequireWriteProtection}, w.queued().Spec.Task.Require)
 	assert.NotEqual(t, first.Name, w.queued().Name)
 	w.requireQuiet()
 }
@@ -467,7 +468,7 @@ func TestAJobHasTheRollbackOfTheNodesPolicy(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), policy("gpu", "gpu", v1alpha1.RequireRollback), policy("default", "gpu"))
 	w.settle()
 	first := w.queued()
-	assert.Equal(t, v1alpha1.RollbackBestEffort, first.Spec.Rollback)
+	assert.Empty(t, first.Spec.Task.Require)
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(n), n))
 	n.Labels = map[string]string{"pool": "gpu"}
@@ -475,7 +476,7 @@ func TestAJobHasTheRollbackOfTheNodesPolicy(t *testing.T) {
 	w.reconcile()
 	assert.Empty(t, w.jobs(), "the job that might not be undone goes at once")
 	w.settle()
-	assert.Equal(t, v1alpha1.RollbackRequired, w.queued().Spec.Rollback)
+	assert.Equal(t, v1alpha1.Requirements{v1alpha1.RequireRollback}, w.queued().Spec.Task.Require)
 	assert.NotEqual(t, first.Name, w.queued().Name)
 	w.requireQuiet()
 }
@@ -486,8 +487,7 @@ func TestAJobHasTheSoakOfTheNodesPolicy(t *testing.T) {
 	}}
 	w := newWorld(t, adapter("nic", 2), p)
 	w.settle()
-	spec := w.queued().Spec
-	assert.Equal(t, &metav1.Duration{Duration: 5 * time.Minute}, spec.Soak)
+	assert.Equal(t, 5*time.Minute, w.queued().Spec.Task.HealthyFor.Duration(0))
 }
 
 // A job is kept while no source lists the bad image that it reports.

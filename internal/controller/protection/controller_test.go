@@ -66,10 +66,9 @@ func (c *cluster) start(quarantines bool) {
 func (c *cluster) job(name string, kinds ...string) *v1alpha1.FirmwareJob {
 	c.Helper()
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
-		NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
-			Device: "n1-nic", UniqueID: "nic", Version: "2", Digest: digest, Downgrade: v1alpha1.DowngradeForbid,
-			Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
-		}},
+		NodeName: "n1", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
+			Name: "n1-nic", UniqueID: "nic", Version: "2", Digest: digest,
+		}}},
 	}}
 	require.NoError(c, c.Client.Create(c.Context(), j))
 	c.set(j, kinds...)

@@ -32,7 +32,7 @@ const (
 // job reports about images must be in a source before the job may go.
 func decide(f facts) verdict {
 	j := f.job
-	if j == nil || j.Spec.Type == v1alpha1.JobTypeScan {
+	if j == nil {
 		return keep
 	}
 	over := j.Ended() && (!j.Held() || !f.hasNode)

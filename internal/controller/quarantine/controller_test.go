@@ -108,10 +108,9 @@ func (w *ward) get(name string) *v1alpha1.FirmwareSource {
 func (w *ward) fail(name string, n int, model string) {
 	w.Helper()
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
-		NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
-			Device: nic, UniqueID: "nic", Version: fmt.Sprint(n), Digest: digest(n), Downgrade: v1alpha1.DowngradeForbid,
-			Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
-		}},
+		NodeName: "n1", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
+			Name: nic, UniqueID: "nic", Version: fmt.Sprint(n), Digest: digest(n),
+		}}},
 	}}
 	require.NoError(w, w.Create(w.Context(), j))
 	meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted})

@@ -29,7 +29,7 @@ func TestASourceThatCannotBeWrittenKeepsNoOtherFromItsQuarantine(t *testing.T) {
 		WithIndex(&v1alpha1.FirmwareJob{}, index.BadImages, index.ByBadImages).
 		WithObjects(holder("a"), holder("b"), &v1alpha1.FirmwareJob{
 			ObjectMeta: metav1.ObjectMeta{Name: "j1", UID: "j1"},
-			Spec:       v1alpha1.FirmwareJobSpec{Updates: []v1alpha1.DeviceUpdate{{Device: nic, Version: "1", Digest: digest(1), Model: model}}},
+			Spec:       v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Devices: []v1alpha1.TaskDevice{{Name: nic, Version: "1", Digest: digest(1), Model: model}}}},
 			Status: v1alpha1.FirmwareJobStatus{
 				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue}},
 				BadImages:  []v1alpha1.BadImage{{Device: nic, Digest: digest(1), Model: model}},

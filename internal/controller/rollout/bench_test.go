@@ -103,7 +103,7 @@ func atRest(tb testing.TB) (*rollout.Reconciler, *fleet) {
 		f.nodes.Items = append(f.nodes.Items, *newNode(name, map[string]string{"pool": "gpu"}))
 		f.jobs.Items = append(f.jobs.Items, v1alpha1.FirmwareJob{
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
-			Spec:       v1alpha1.FirmwareJobSpec{NodeName: name, Type: v1alpha1.JobTypeUpdate},
+			Spec:       v1alpha1.FirmwareJobSpec{NodeName: name, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate}},
 		})
 	}
 	r := rollout.New(f, f, events.NewFakeRecorder(10), time.Now, "")

@@ -40,12 +40,10 @@ func TestJobsAreAdmittedWithinTheBudgetAndTheOthersSayWhyTheyWait(t *testing.T) 
 	for _, n := range []string{"1", "2", "3"} {
 		w.queue("job-"+n, "n"+n)
 	}
-	w.create(&v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "scan"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeScan}})
 	o := w.operator()
 	o.pass()
 	assert.Equal(t, []string{"job-1", "job-2"}, w.admitted())
 	assert.Equal(t, v1alpha1.ReasonBudgetExhausted, w.reason("job-3"))
-	assert.Equal(t, "unset", w.reason("scan"), "a scan needs no admission")
 	s := w.policy("default").Status
 	assert.Equal(t, []v1alpha1.WaitingNodes{{Reason: v1alpha1.ReasonBudgetExhausted, Nodes: 1}}, s.Waiting)
 	assert.Equal(t, &v1alpha1.RolloutNodes{Selected: 3, Budget: 2, Unavailable: 2, Queued: 1}, s.Nodes)

@@ -125,13 +125,14 @@ func (t *took) expect() time.Duration {
 
 // kindOf is the same for jobs that do the same: updates of as many devices of the same models, or the same steps.
 func kindOf(spec *v1alpha1.FirmwareJobSpec) string {
-	out := make([]string, 0, len(spec.Updates)+len(spec.Steps))
-	for i := range spec.Updates {
-		out = append(out, spec.Updates[i].Model)
+	task := &spec.Task
+	out := make([]string, 0, len(task.Devices)+len(task.Steps))
+	for i := range task.Devices {
+		out = append(out, task.Devices[i].Model)
 	}
 	slices.Sort(out) // the steps of an update have an order of their own
-	for i := range spec.Steps {
-		out = append(out, spec.Steps[i].Name)
+	for i := range task.Steps {
+		out = append(out, task.Steps[i].Name)
 	}
-	return string(spec.Type) + "\n" + strings.Join(out, "\n")
+	return string(task.Type) + "\n" + strings.Join(out, "\n")
 }

@@ -15,17 +15,17 @@ import (
 func (r *Reconciler) edges(ctx context.Context, jobs map[string]*v1alpha1.FirmwareJob) (map[string][]schedule.JobEdge, error) {
 	out := make(map[string][]schedule.JobEdge, len(jobs))
 	for uid, j := range jobs {
-		for i := range j.Spec.Updates {
-			u := &j.Spec.Updates[i]
+		for i := range j.Spec.Task.Devices {
+			u := &j.Spec.Task.Devices[i]
 			model := u.Model
 			if model == "" {
 				var err error
-				if model, err = r.model(ctx, u.Device); err != nil {
+				if model, err = r.model(ctx, u.Name); err != nil {
 					return nil, err
 				}
 			}
 			edge := EdgeOf(model, u.FromVersion, u.Version, u.Digest)
-			out[uid] = WithEdge(out[uid], schedule.JobEdge{Edge: edge, Verdict: verdictOn(j, u.Device)})
+			out[uid] = WithEdge(out[uid], schedule.JobEdge{Edge: edge, Verdict: verdictOn(j, u.Name)})
 		}
 	}
 	return out, nil

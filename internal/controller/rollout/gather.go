@@ -21,11 +21,12 @@ type facts struct {
 	jobs     map[string]*v1alpha1.FirmwareJob // by uid
 	nodes    map[string]*corev1.Node
 	// reports are the NodeFirmwares by name. Those of the nodes with an entry whose job is gone are from the API server itself.
-	reports  map[string]*v1alpha1.NodeFirmware
-	sources  []v1alpha1.FirmwareSource
-	queued   queued
-	edges    map[string][]schedule.JobEdge // by uid of the job
-	priority priorities
+	reports map[string]*v1alpha1.NodeFirmware
+	sources []v1alpha1.FirmwareSource
+	queued  queued
+	edges   map[string][]schedule.JobEdge // by uid of the job
+	// priority is that of each job that is not admitted, by uid.
+	priority map[string]int
 	schedule schedule.Facts
 }
 
@@ -87,7 +88,7 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	if f.edges, err = r.edges(ctx, f.jobs); err != nil {
 		return f, err
 	}
-	if f.priority, err = r.priorities(ctx); err != nil {
+	if f.priority, err = r.priorities(ctx, f.jobs); err != nil {
 		return f, err
 	}
 	f.schedule = r.scheduleFacts(f)
@@ -99,11 +100,7 @@ func newDefaultPolicy() *v1alpha1.RolloutPolicy {
 	return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy}}
 }
 
-func (f facts) addJob(j *v1alpha1.FirmwareJob) {
-	if j.Spec.Type != v1alpha1.JobTypeScan { // a scan needs no admission
-		f.jobs[string(j.UID)] = j
-	}
-}
+func (f facts) addJob(j *v1alpha1.FirmwareJob) { f.jobs[string(j.UID)] = j }
 
 // confirm asks the API server about what the cache may not know yet and an entry depends on: jobs and nodes of entries
 // that the cache lacks, the jobs of nodes in two ledgers, and jobs that seem to run without an entry.
@@ -208,11 +205,11 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	for uid, j := range f.jobs {
 		job := schedule.Job{
 			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
-			Steps: j.Spec.Type == v1alpha1.JobTypeSteps, Quarantined: f.queued.quarantined[uid], Unlisted: f.queued.unlisted[uid], Edges: f.edges[uid],
-			Priority: f.priority.of(j), Request: requestOf(j),
+			Steps: j.Spec.Task.Type == v1alpha1.JobTypeSteps, Quarantined: f.queued.quarantined[uid], Unlisted: f.queued.unlisted[uid], Edges: f.edges[uid],
+			Priority: f.priority[uid], Request: requestOf(j),
 		}
-		for _, u := range j.Spec.Updates {
-			job.Devices = append(job.Devices, u.Device)
+		for _, u := range j.Spec.Task.Devices {
+			job.Devices = append(job.Devices, u.Name)
 		}
 		if learned && job.State == schedule.Queued {
 			job.Expected = r.durations.Expect(&j.Spec)
@@ -224,10 +221,10 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 
 // requestOf is the request of a person that a job answers; empty for none.
 func requestOf(j *v1alpha1.FirmwareJob) string {
-	if j.Spec.Retry == nil {
+	if j.Spec.Task.Request == nil {
 		return ""
 	}
-	return *j.Spec.Retry
+	return *j.Spec.Task.Request
 }
 
 // stateOf is where a job stands by its own conditions.

@@ -49,33 +49,32 @@ func (w *world) adapter(node, model string) {
 func (w *world) flash(name, node string, n int) {
 	w.Helper()
 	w.create(&v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
-		NodeName: node, Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
-			Device: node + "-nic", UniqueID: "nic", Version: fmt.Sprint(n), Digest: digest(n), Downgrade: v1alpha1.DowngradeForbid,
-			Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
-		}},
+		NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
+			Name: node + "-nic", UniqueID: "nic", Version: fmt.Sprint(n), Digest: digest(n),
+		}}},
 	}})
 }
 
 func (w *world) steps(name, node string) {
 	w.Helper()
 	w.create(&v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
-		NodeName: node, Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}},
+		NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}},
 	}})
 }
 
 // rolledBack ends a job that blames its image and brought the old one back: its node is well and gives its place back.
 func (w *world) rolledBack(job, model string) {
 	w.Helper()
-	u := w.job(job).Spec.Updates[0]
+	u := w.job(job).Spec.Task.Devices[0]
 	w.report(job, map[string]bool{v1alpha1.ConditionReady: false, v1alpha1.ConditionFailed: true, v1alpha1.ConditionRolledBack: true},
-		apply.BadImage().WithDevice(u.Device).WithDigest(u.Digest).WithModel(model).WithMessage("no link"))
+		apply.BadImage().WithDevice(u.Name).WithDigest(u.Digest).WithModel(model).WithMessage("no link"))
 }
 
 func (w *world) rollingBack(job, model string) {
 	w.Helper()
-	u := w.job(job).Spec.Updates[0]
+	u := w.job(job).Spec.Task.Devices[0]
 	w.report(job, map[string]bool{v1alpha1.ConditionReady: false, v1alpha1.ConditionRolledBack: false},
-		apply.BadImage().WithDevice(u.Device).WithDigest(u.Digest).WithModel(model))
+		apply.BadImage().WithDevice(u.Name).WithDigest(u.Digest).WithModel(model))
 }
 
 // holding creates a source that holds the images of these numbers.
@@ -406,7 +405,7 @@ func (c *chaos) end(how func(job, model string)) {
 	}
 }
 
-func (c *chaos) image(job string) string { return c.job(job).Spec.Updates[0].Version }
+func (c *chaos) image(job string) string { return c.job(job).Spec.Task.Devices[0].Version }
 
 func (c *chaos) model(job string) string {
 	return []string{connectX6, connectX7}[int(c.job(job).Spec.NodeName[1]-'0')%2]

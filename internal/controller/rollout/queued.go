@@ -50,7 +50,7 @@ func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) 
 	for uid, j := range f.jobs {
 		switch {
 		case r.state(j) != schedule.Queued:
-		case j.Spec.Type == v1alpha1.JobTypeSteps:
+		case j.Spec.Task.Type == v1alpha1.JobTypeSteps:
 			firmware, err := r.firmware(ctx, j.Spec.NodeName)
 			if err != nil {
 				return q, err
@@ -85,17 +85,17 @@ func (f facts) poolOf() func(node string) string {
 
 // quarantined is the first update of a job whose image is quarantined for the model of its device; nil when none is.
 func (r *Reconciler) quarantined(ctx context.Context, j *v1alpha1.FirmwareJob, pool string, set quarantine.Set, sources []v1alpha1.FirmwareSource) (*schedule.QuarantinedUpdate, error) {
-	for _, u := range j.Spec.Updates {
+	for _, u := range j.Spec.Task.Devices {
 		if !set.Holds(u.Digest) {
 			continue
 		}
-		model, err := r.model(ctx, u.Device)
+		model, err := r.model(ctx, u.Name)
 		if err != nil {
 			return nil, err
 		}
 		if e, is := set.Blocks(u.Digest, model, pool); is {
 			return &schedule.QuarantinedUpdate{
-				Device: u.Device, Version: u.Version, FailedJob: e.Job, FailedNode: e.NodeName, FailedModel: e.Model,
+				Device: u.Name, Version: u.Version, FailedJob: e.Job, FailedNode: e.NodeName, FailedModel: e.Model,
 				Lift: howToLift(sources, u.Digest),
 			}, nil
 		}

@@ -22,20 +22,20 @@ func (r *Reconciler) unlisted(ctx context.Context, j *v1alpha1.FirmwareJob, sour
 	if j.Labels[managedBy] == v1alpha1.FieldOwnerOperator {
 		return nil, nil
 	}
-	for _, u := range j.Spec.Updates {
+	for _, u := range j.Spec.Task.Devices {
 		if u.RollbackDigest == "" {
 			continue
 		}
 		d := &v1alpha1.NodeDevice{}
-		switch err := r.client.Get(ctx, types.NamespacedName{Name: u.Device}, d); {
+		switch err := r.client.Get(ctx, types.NamespacedName{Name: u.Name}, d); {
 		case apierrors.IsNotFound(err): // its daemon refuses the job
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("read node device %s: %w", u.Device, err)
+			return nil, fmt.Errorf("read node device %s: %w", u.Name, err)
 		}
 		version := cmp.Or(u.FromVersion, running(d))
 		if !slices.ContainsFunc(sources, func(src v1alpha1.FirmwareSource) bool { return lists(&src, u.RollbackDigest, d, version) }) {
-			return &schedule.UnlistedRollback{Device: u.Device, Version: version, Digest: string(u.RollbackDigest)}, nil
+			return &schedule.UnlistedRollback{Device: u.Name, Version: version, Digest: string(u.RollbackDigest)}, nil
 		}
 	}
 	return nil, nil

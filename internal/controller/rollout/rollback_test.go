@@ -45,10 +45,9 @@ func TestAJobOfAPersonWithARollbackImageThatNoSourceListsWaits(t *testing.T) {
 	for name, c := range cases {
 		w.machine(name, connectX6)
 		j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "job-" + name}, Spec: v1alpha1.FirmwareJobSpec{
-			NodeName: name, Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
-				Device: name + "-nic", UniqueID: "nic", FromVersion: "1", Version: "2", Digest: digest(2), Downgrade: v1alpha1.DowngradeForbid,
-				Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}}, RollbackDigest: digest(c.rollback),
-			}},
+			NodeName: name, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
+				Name: name + "-nic", UniqueID: "nic", FromVersion: "1", Version: "2", Digest: digest(2), RollbackDigest: digest(c.rollback),
+			}}},
 		}}
 		if c.planned {
 			j.Labels = map[string]string{"app.kubernetes.io/managed-by": v1alpha1.FieldOwnerOperator}

@@ -55,10 +55,9 @@ func TestALargePolicyStaysSmall(t *testing.T) {
 				return err
 			}
 			return w.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: longest(253, i)}, Spec: v1alpha1.FirmwareJobSpec{
-				NodeName: n.Name, Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
-					Device: "bios", UniqueID: "bios", Model: e.Model, FromVersion: e.FromVersions[0], Version: e.Version, Digest: e.Digest,
-					Downgrade: v1alpha1.DowngradeForbid, Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
-				}},
+				NodeName: n.Name, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
+					Name: "bios", UniqueID: "bios", Model: e.Model, FromVersion: e.FromVersions[0], Version: e.Version, Digest: e.Digest,
+				}}},
 			}})
 		})
 	}

@@ -143,7 +143,7 @@ func TestNoNodeAloneDecidesHowLongJobsAreExpectedToTake(t *testing.T) {
 // The last jobs are those that the API server was told last, whatever the clocks of their nodes say.
 func TestTheLastJobsAreNotThoseOfAClockThatRunsAhead(t *testing.T) {
 	var d rollout.Durations
-	spec := v1alpha1.FirmwareJobSpec{Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{Model: "15b3:101d"}}}
+	spec := v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{Model: "15b3:101d"}}}}
 	jobs := map[string]*v1alpha1.FirmwareJob{}
 	created := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	succeeded := func(node string, now time.Time, took time.Duration) {

@@ -223,10 +223,9 @@ func newPolicy(name string, maxUnavailable intstr.IntOrString, selector map[stri
 func (w *world) queue(name, node string) *v1alpha1.FirmwareJob {
 	w.Helper()
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
-		NodeName: node, Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
-			Device: node + "-bios", UniqueID: "bios", Version: "2", Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", 2)), Downgrade: v1alpha1.DowngradeForbid,
-			Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
-		}},
+		NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
+			Name: node + "-bios", UniqueID: "bios", Version: "2", Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", 2)),
+		}}},
 	}}
 	w.create(j)
 	return j

@@ -155,8 +155,6 @@ func (f facts) due() *need {
 // rank orders the jobs by how urgently they need a process; 0 means that a job needs none.
 func (f facts) rank(j *v1alpha1.FirmwareJob) int {
 	switch {
-	case j.Spec.Type == v1alpha1.JobTypeScan: // the daemon scans
-		return 0
 	case j.Ended():
 		if j.Held() && f.releases(j.Name) {
 			return 3
@@ -202,7 +200,7 @@ func (f facts) releasedOrphan() string {
 func (f facts) waiting() []v1alpha1.FirmwareJob {
 	var out []v1alpha1.FirmwareJob
 	for _, j := range f.jobs {
-		if j.Spec.Type != v1alpha1.JobTypeScan && !j.Ended() && !begun(&j) {
+		if !j.Ended() && !begun(&j) {
 			out = append(out, j)
 		}
 	}

@@ -31,7 +31,7 @@ func nodeFirmware() *v1alpha1.NodeFirmware {
 func fwjob(name string, with ...func(*v1alpha1.FirmwareJob)) v1alpha1.FirmwareJob {
 	j := v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(clock.Add(-time.Hour)), Generation: 1},
-		Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeUpdate},
+		Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate}},
 		Status:     v1alpha1.FirmwareJobStatus{ObservedGeneration: -1}, // as the API server has it
 	}
 	for _, f := range with {
@@ -50,7 +50,6 @@ func admitted(j *v1alpha1.FirmwareJob) { is(v1alpha1.ConditionAdmitted)(j) }
 func started(j *v1alpha1.FirmwareJob) {
 	j.Status.StartTime = ptr.To(metav1.NewTime(clock.Add(-30 * time.Minute)))
 }
-func scanning(j *v1alpha1.FirmwareJob)  { j.Spec.Type = v1alpha1.JobTypeScan }
 func cancelled(j *v1alpha1.FirmwareJob) { j.Spec.Cancel = &v1alpha1.JobCancel{} }
 
 // ended is a job that ended that long ago.
@@ -131,7 +130,6 @@ func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
 		next   time.Duration
 	}{
 		"nothing for a job that is not admitted":       {jobs: []v1alpha1.FirmwareJob{fwjob("a")}},
-		"nothing for a scan":                           {jobs: []v1alpha1.FirmwareJob{fwjob("a", scanning)}},
 		"nothing for a job that has ended":             {jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted, ended(v1alpha1.ConditionComplete, time.Hour))}},
 		"an admitted job":                              {jobs: []v1alpha1.FirmwareJob{fwjob("b"), fwjob("a", admitted)}, create: "a"},
 		"a job that was cancelled, to be journalled":   {jobs: []v1alpha1.FirmwareJob{fwjob("a", cancelled)}, create: "a"},
@@ -216,7 +214,7 @@ func TestAPodWhoseImageWasReplacedBeforeItStartedIsMadeAgain(t *testing.T) {
 // TestAMachineWithoutAHandler proves R000-60.
 func TestAMachineWithoutAHandler(t *testing.T) {
 	f := facts{node: node, firmware: nodeFirmware(), handlers: Handlers{{Vendor: "Dell", Image: image}}, now: clock,
-		jobs: []v1alpha1.FirmwareJob{fwjob("queued"), fwjob("admitted", admitted), fwjob("scan", scanning), fwjob("ended", ended(v1alpha1.ConditionFailed, time.Hour))}}
+		jobs: []v1alpha1.FirmwareJob{fwjob("queued"), fwjob("admitted", admitted), fwjob("ended", ended(v1alpha1.ConditionFailed, time.Hour))}}
 	d := decide(f)
 	assert.Nil(t, d.create)
 	assert.Nil(t, d.stranded)

@@ -161,7 +161,7 @@ func TestAnEditInTheMiddleOfARolloutTakesNothingFromIt(t *testing.T) {
 	_, err := b.reconcile("src")
 	require.NoError(t, err)
 	require.NoError(t, b.client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "rollout"}, Spec: v1alpha1.FirmwareJobSpec{
-		Updates: []v1alpha1.DeviceUpdate{{Digest: first.Digest}},
+		Task: v1alpha1.JobTask{Devices: []v1alpha1.TaskDevice{{Digest: first.Digest}}},
 	}}))
 
 	b.edit("src", func(s *v1alpha1.FirmwareSource) {

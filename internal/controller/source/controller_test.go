@@ -441,9 +441,11 @@ func TestImagesOfJobsThatDidNotEndStayInStore(t *testing.T) {
 			b.create("other", b.file("other", "OTHER"))
 			_, err := b.reconcile("src")
 			require.NoError(t, err)
-			job := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "job"}, Spec: v1alpha1.FirmwareJobSpec{Updates: []v1alpha1.DeviceUpdate{
-				{Digest: flashed.Digest, RollbackDigest: back.Digest},
-			}}}
+			job := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "job"}, Spec: v1alpha1.FirmwareJobSpec{
+				Task: v1alpha1.JobTask{Devices: []v1alpha1.TaskDevice{
+					{Digest: flashed.Digest, RollbackDigest: back.Digest},
+				}},
+			}}
 			require.NoError(t, b.client.Create(t.Context(), job))
 			inStore := func(f v1alpha1.FirmwareFile) bool {
 				digest, err := inventory.ParseDigest(string(f.Digest))
@@ -499,16 +501,16 @@ func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
 	require.NoError(t, b.client.Create(t.Context(), template))
 	require.NoError(t, b.client.Create(t.Context(), pinned))
 	image := b.get("src").Status.Images[0]
-	job := func(name string, u v1alpha1.DeviceUpdate) *v1alpha1.FirmwareJob {
-		j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{Updates: []v1alpha1.DeviceUpdate{u}}}
+	job := func(name string, u v1alpha1.TaskDevice) *v1alpha1.FirmwareJob {
+		j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Devices: []v1alpha1.TaskDevice{u}}}}
 		require.NoError(t, b.client.Create(t.Context(), j))
 		return j
 	}
-	flashes := job("flashes", v1alpha1.DeviceUpdate{Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginSource, Name: "src"}}})
-	rollsBack := job("rolls-back", v1alpha1.DeviceUpdate{RollbackDigest: image.Digest, Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginSource, Name: "other"}}})
-	byHand := job("by-hand", v1alpha1.DeviceUpdate{Digest: image.Digest})
-	elsewhere := job("of-another-source", v1alpha1.DeviceUpdate{Digest: image.Digest, Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginSource, Name: "other"}}})
-	ended := job("ended", v1alpha1.DeviceUpdate{Digest: image.Digest})
+	flashes := job("flashes", v1alpha1.TaskDevice{Digest: image.Digest, RollbackDigest: image.Digest})
+	rollsBack := job("rolls-back", v1alpha1.TaskDevice{RollbackDigest: image.Digest})
+	byHand := job("by-hand", v1alpha1.TaskDevice{Digest: image.Digest})
+	elsewhere := job("of-another-source", v1alpha1.TaskDevice{Digest: "sha256:00"})
+	ended := job("ended", v1alpha1.TaskDevice{Digest: image.Digest})
 	ended.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue}}
 	require.NoError(t, b.client.Status().Update(t.Context(), ended))
 	require.NoError(t, b.client.Delete(t.Context(), b.get("src")))

@@ -59,16 +59,11 @@ func (r *Reconciler) users(ctx context.Context, source *v1alpha1.FirmwareSource)
 	return out, nil
 }
 
-// needs reports whether the job flashes or rolls back to an image of the source. What it was made from decides for the image it
-// flashes, and what the source lists for the other one.
+// needs reports whether the job flashes or rolls back to an image that the source lists.
 func needs(j *v1alpha1.FirmwareJob, source *v1alpha1.FirmwareSource) bool {
-	return slices.ContainsFunc(j.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool {
-		from := v1alpha1.ImageFrom(u.Origin)
-		if from != nil && from.Name == source.Name {
-			return true
-		}
+	return slices.ContainsFunc(j.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool {
 		return slices.ContainsFunc(source.Status.Images, func(i v1alpha1.StoredImage) bool {
-			return i.Digest == u.RollbackDigest || from == nil && i.Digest == u.Digest
+			return i.Digest == u.RollbackDigest || i.Digest == u.Digest
 		})
 	})
 }
@@ -122,7 +117,7 @@ func (r *Reconciler) collectRegularly(ctx context.Context) error {
 // imagesOf lists the images that a job flashes or rolls back to.
 func imagesOf(j *v1alpha1.FirmwareJob) []inventory.Digest {
 	var out []inventory.Digest
-	for _, u := range j.Spec.Updates {
+	for _, u := range j.Spec.Task.Devices {
 		for _, d := range []v1alpha1.Digest{u.Digest, u.RollbackDigest} {
 			if digest, err := inventory.ParseDigest(string(d)); err == nil {
 				out = append(out, digest)

@@ -128,7 +128,6 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		Watches(&v1alpha1.FirmwareTemplate{}, intake(r, r.setTemplate, (*match.Index).DeleteTemplate)).
 		Watches(&v1alpha1.RolloutPolicy{}, intake(r, (*match.Index).SetPolicy, (*match.Index).DeletePolicy)).
 		Watches(&v1alpha1.FirmwareSource{}, intake(r, (*match.Index).SetSource, (*match.Index).DeleteSource)).
-		Watches(&v1alpha1.FirmwareJob{}, intake(r, (*match.Index).SetJob, (*match.Index).DeleteJob)).
 		Watches(&v1alpha1.NodeDevice{}, intake(r, (*match.Index).SetDevice, (*match.Index).DeleteDevice)).
 		WithOptions(controller.TypedOptions[key]{MaxConcurrentReconciles: r.Concurrency}).
 		Complete(r)

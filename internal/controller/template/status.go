@@ -90,7 +90,6 @@ func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alp
 		DevicesFailed:      t.Failed,
 		DevicesConflicting: t.Conflicting,
 		DevicesBlocked:     t.Blocked,
-		OldestWaiting:      t.OldestWaiting,
 		Devices:            t.Devices,
 		OtherDevices:       t.OtherDevices,
 	}

@@ -89,11 +89,10 @@ func job(o *v1alpha1.FirmwareJob) {
 	}
 	conditions(o.Status.Conditions)
 	share(&o.Spec.NodeName)
-	for i := range o.Spec.Updates {
-		u := &o.Spec.Updates[i]
+	for i := range o.Spec.Task.Devices {
+		u := &o.Spec.Task.Devices[i]
 		u.Digest, u.RollbackDigest = v1alpha1.Digest(shared(string(u.Digest))), v1alpha1.Digest(shared(string(u.RollbackDigest)))
-		share(&u.Device, &u.Model, &u.FromVersion, &u.Version)
-		origins(u.Origin)
+		share(&u.Name, &u.Model, &u.FromVersion, &u.Version)
 	}
 }
 

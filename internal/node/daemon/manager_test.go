@@ -125,7 +125,7 @@ func TestADaemonSeesItsOwnNodeOnly(t *testing.T) { // R001-5
 	addNode(t, env, "n2")
 	for _, node := range []string{"n1", "n2"} {
 		require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.FirmwareJob{
-			ObjectMeta: metav1.ObjectMeta{Name: "scan-" + node}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan}}))
+			ObjectMeta: metav1.ObjectMeta{Name: "scan-" + node}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}}}))
 	}
 	require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.NodeDevice{
 		ObjectMeta: metav1.ObjectMeta{Name: "n2-nic-ff"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n2"}}))

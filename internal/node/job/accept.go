@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
@@ -17,29 +16,29 @@ import (
 // newJob makes the job for the engine. A device without a NodeDevice has no class, and its update fails in the preflight.
 func (r *Reconciler) newJob(f state) journal.Job {
 	o := f.object
-	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, Retry: cmp.Or(o.Spec.Retry, f.retry.InForce())}
-	if s := o.Spec.Soak; s != nil {
-		j.Soak = s.Duration
+	j := journal.Job{
+		Name: o.Name, UID: string(o.UID), Accepted: f.now, Retry: cmp.Or(o.Spec.Task.Request, f.retry.InForce()),
+		Soak: o.Spec.Task.HealthyFor.Duration(0), IsolationTimeout: r.IsolationTimeout,
 	}
-	if s := o.Spec.ActiveDeadlineSeconds; s != nil {
-		j.Deadline = f.now.Add(time.Duration(*s) * time.Second)
+	if r.StartTimeout > 0 {
+		j.Deadline = f.now.Add(r.StartTimeout)
 	}
-	if o.Spec.Type == v1alpha1.JobTypeSteps {
+	if o.Spec.Task.Type == v1alpha1.JobTypeSteps {
 		r.request(&j, f)
 		return j
 	}
-	for _, u := range o.Spec.Updates {
-		j.Updates = append(j.Updates, updateOf(u, f.devices[u.Device].Status))
+	for _, u := range o.Spec.Task.Devices {
+		j.Updates = append(j.Updates, updateOf(u, f.devices[u.Name]))
 	}
 	j.Record = engine.NewRecord(r.Catalog, j.Updates)
-	j.ProtectionRequired = o.Spec.WriteProtection == v1alpha1.WriteProtectionRequired
-	j.Record.RollbackRequired = o.Spec.Rollback == v1alpha1.RollbackRequired
+	j.ProtectionRequired = o.Spec.Task.Require.Has(v1alpha1.RequireWriteProtection)
+	j.Record.RollbackRequired = o.Spec.Task.Require.Has(v1alpha1.RequireRollback)
 	return j
 }
 
 // request makes the record of a job of type Steps. A request that this host does not know fails the job before it begins.
 func (r *Reconciler) request(j *journal.Job, f state) {
-	j.Requested = requested(f.object.Spec.Steps)
+	j.Requested = requested(f.object.Spec.Task.Steps)
 	var wanted []plan.Request
 	for _, s := range j.Requested {
 		wanted = append(wanted, plan.Request{Name: s.Name, Device: s.Device})
@@ -71,24 +70,29 @@ func (r *Reconciler) request(j *journal.Job, f state) {
 
 // stepDevice is a device that a step works on, with its desired firmware.
 func stepDevice(d v1alpha1.NodeDevice) journal.Update {
-	u := v1alpha1.DeviceUpdate{Device: d.Name, UniqueID: d.Status.UniqueID}
+	u := v1alpha1.TaskDevice{Name: d.Name, UniqueID: d.Status.UniqueID}
 	if fw := d.Status.Firmware; fw != nil {
 		u.FromVersion = fw.Running
 	}
 	if desired := d.Spec.Firmware; desired != nil {
 		u.Version, u.Digest = desired.Version, desired.Digest
 	}
-	return updateOf(u, d.Status)
+	return updateOf(u, d)
 }
 
-func updateOf(u v1alpha1.DeviceUpdate, s v1alpha1.NodeDeviceStatus) journal.Update {
+// updateOf is the update with what the NodeDevice says beside the job: where the firmware comes from, and whether it may be older.
+func updateOf(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) journal.Update {
+	s := d.Status
 	out := journal.Update{
-		Device: u.Device, UniqueID: u.UniqueID, FromVersion: u.FromVersion, Version: u.Version, Digest: string(u.Digest),
-		RollbackDigest: string(u.RollbackDigest), AllowDowngrade: u.Downgrade == v1alpha1.DowngradeAllow, Origin: originOf(u.Origin),
-		Class: inventory.Class(s.Class), Model: cmp.Or(u.Model, s.ModelKey()),
+		Device: u.Name, UniqueID: u.UniqueID, FromVersion: u.FromVersion, Version: u.Version, Digest: string(u.Digest),
+		RollbackDigest: string(u.RollbackDigest),
+		Class:          inventory.Class(s.Class), Model: cmp.Or(u.Model, s.ModelKey()),
 	}
 	if s.Firmware != nil {
 		out.Driver = s.Firmware.Driver
+	}
+	if w := d.Spec.Firmware; w != nil {
+		out.AllowDowngrade, out.Origin = w.Downgrade == v1alpha1.DowngradeAllow, originOf(d.Spec.Origin)
 	}
 	return out
 }

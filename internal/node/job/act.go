@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
@@ -14,8 +13,6 @@ import (
 
 func (r *Reconciler) act(ctx context.Context, f state, v verdict) error {
 	switch v {
-	case scan:
-		return r.scans.run(ctx, r.Client, r.Results, f.object)
 	case refuse:
 		j := r.newJob(f)
 		j.Record = step.Record{Failure: refusal(f)}
@@ -83,19 +80,15 @@ func (r *Reconciler) markReported(f state, v verdict) error {
 // cancellation is what a person asked for. A job whose object is deleted is cancelled without a grace period.
 func cancellation(job *v1alpha1.FirmwareJob) engine.Cancellation {
 	c := engine.Cancellation{Reason: cancelReason(job), Force: isForced(job)}
-	if spec := job.Spec.Cancel; spec != nil && spec.GracePeriodSeconds != nil {
-		c.Grace = time.Duration(*spec.GracePeriodSeconds) * time.Second
+	if spec := job.Spec.Cancel; spec != nil {
+		c.Grace = spec.GracePeriod.Duration(0)
 	}
 	return c
 }
 
 func cancelReason(job *v1alpha1.FirmwareJob) string {
-	switch c := job.Spec.Cancel; {
-	case c == nil:
+	if job.Spec.Cancel == nil {
 		return "the FirmwareJob was deleted"
-	case c.Reason == "":
-		return "no reason given"
-	default:
-		return c.Reason
 	}
+	return "spec.cancel asks for it"
 }

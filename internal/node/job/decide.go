@@ -12,8 +12,6 @@ const (
 	leave verdict = iota
 	// queue: report what it waits for.
 	queue
-	// scan the node for a job of type Scan, which ends with that.
-	scan
 	// refuse it: it ends before it has begun.
 	refuse
 	// submit it to the engine.
@@ -44,10 +42,6 @@ func decide(f state) verdict {
 		return follow
 	case f.object.Ended():
 		return leave
-	case f.object.Spec.Type == v1alpha1.JobTypeScan && f.busy == "":
-		return scan
-	case f.object.Spec.Type == v1alpha1.JobTypeScan:
-		return queue
 	case f.startedBefore() && !f.mine: // a report that it waits would hide that it was started
 		return leave
 	case f.startedBefore():

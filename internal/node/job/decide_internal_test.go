@@ -17,7 +17,7 @@ func TestVerdictOfAJob(t *testing.T) {
 	const before, after = plan.Clearance("for the last one"), plan.Clearance("as it is")
 	admitted := []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue}}
 	object := func(kind v1alpha1.JobType, conditions ...metav1.Condition) *v1alpha1.FirmwareJob {
-		return &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Type: kind}, Status: v1alpha1.FirmwareJobStatus{Conditions: conditions}}
+		return &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Type: kind}}, Status: v1alpha1.FirmwareJobStatus{Conditions: conditions}}
 	}
 	cancelled := object(v1alpha1.JobTypeUpdate)
 	cancelled.Spec.Cancel = &v1alpha1.JobCancel{}
@@ -57,8 +57,6 @@ func TestVerdictOfAJob(t *testing.T) {
 		"holds the node and is released":             {state{object: update, known: held, holds: held, release: after}, release},
 		"holds the node under steps and is released": {state{object: update, known: held, holds: held, release: after, busy: "steps"}, follow},
 		"a later job of its name waits":              {state{object: object(v1alpha1.JobTypeUpdate), holds: held, release: after}, release},
-		"scan":                                       {state{object: object(v1alpha1.JobTypeScan)}, scan},
-		"scan while a job runs":                      {state{object: object(v1alpha1.JobTypeScan), busy: "other"}, queue},
 		"ended before the journal began": {
 			state{object: object(v1alpha1.JobTypeUpdate, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue})}, leave,
 		},
@@ -69,11 +67,11 @@ func TestVerdictOfAJob(t *testing.T) {
 
 func TestAJobIsJournalledUnderTheTermsOfItsObject(t *testing.T) {
 	r := &Reconciler{Catalog: plan.DefaultCatalog()}
-	o := &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Type: v1alpha1.JobTypeUpdate}}
+	o := &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate}}}
 	j := r.newJob(state{object: o})
 	assert.False(t, j.ProtectionRequired)
 	assert.False(t, j.Record.RollbackRequired)
-	o.Spec.WriteProtection = v1alpha1.WriteProtectionRequired
+	o.Spec.Task.Require = v1alpha1.Requirements{v1alpha1.RequireWriteProtection}
 	j = r.newJob(state{object: o})
 	assert.True(t, j.ProtectionRequired)
 	assert.False(t, j.Record.RollbackRequired)

@@ -65,7 +65,7 @@ func TestCancelInTheSpecOfARunningJobTakesEffect(t *testing.T) {
 		if c := s.Job.CurrentStep(); !asked && c != nil && c.Kind == plan.Maintenance {
 			asked = true
 			o := d.get("j")
-			o.Spec.Cancel = &v1alpha1.JobCancel{Reason: "wrong night"}
+			o.Spec.Cancel = &v1alpha1.JobCancel{}
 			require.NoError(t, d.env.Client.Update(t.Context(), o))
 		}
 		require.NoError(t, d.reconcile("j"))
@@ -77,7 +77,7 @@ func TestCancelInTheSpecOfARunningJobTakesEffect(t *testing.T) {
 	got := d.get("j")
 	require.NotNil(t, condition(got, v1alpha1.ConditionFailed))
 	assert.Equal(t, v1alpha1.ReasonCancelled, condition(got, v1alpha1.ConditionFailed).Reason)
-	assert.Contains(t, condition(got, v1alpha1.ConditionFailed).Message, "wrong night")
+	assert.Contains(t, condition(got, v1alpha1.ConditionFailed).Message, "spec.cancel asks for it")
 	assert.Nil(t, condition(got, v1alpha1.ConditionHeld))
 	assert.Empty(t, d.Sim.Operations())
 	assert.NotEqual(t, step.MaintenanceReady, d.Window.Phase)
@@ -94,8 +94,8 @@ func TestForceInTheSpecIsRefusedDuringAWriteAndSaysSo(t *testing.T) {
 		d.r.Notify(s)
 		if c := s.Job.CurrentStep(); c != nil && c.Kind == plan.Flash && c.State == step.Running && len(said) == 0 {
 			for _, spec := range []v1alpha1.JobCancel{
-				{Reason: "wrong night", GracePeriodSeconds: new(int32(600))},
-				{Reason: "wrong night", GracePeriodSeconds: new(int32(600)), Mode: v1alpha1.CancelForce},
+				{GracePeriod: "10m"},
+				{GracePeriod: "10m", Mode: v1alpha1.CancelForce},
 			} {
 				o := d.get("j")
 				o.Spec.Cancel = &spec

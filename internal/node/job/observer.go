@@ -14,8 +14,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// Observer stands in for the Reconciler where the jobs of the node are executed by other processes, one each. It runs the
-// scans, which change nothing, and reports of every job that has not begun what it waits for.
+// Observer stands in for the Reconciler where the jobs of the node are executed by other processes, one each. It reports of every
+// job that has not begun what it waits for.
 type Observer struct {
 	// Client reads from a cache that holds this node's FirmwareJobs.
 	Client   client.Client
@@ -25,8 +25,6 @@ type Observer struct {
 	Turn     func() (done func(), ok bool, err error)
 	Recorder events.EventRecorder
 	Now      func() time.Time
-
-	scans scans
 }
 
 // turnRetry is the wait before the next attempt while another process executes a job.
@@ -40,7 +38,7 @@ func (o *Observer) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Reconcile scans for a job of type Scan, and reports of any other what it waits for.
+// Reconcile reports what a job waits for.
 func (o *Observer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := &v1alpha1.FirmwareJob{}
 	if err := o.Client.Get(ctx, req.NamespacedName, object); err != nil {
@@ -57,13 +55,7 @@ func (o *Observer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{RequeueAfter: turnRetry}, nil
 	}
 	defer done()
-	if object.Spec.Type != v1alpha1.JobTypeScan {
-		return reconcile.Result{}, o.write(ctx, object, QueuedStatus(waitsFor(object), o.NodeName, object.Status, object.Generation, o.Now()))
-	}
-	if err := o.scans.run(ctx, o.Client, o.Results, object); err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{}, o.write(ctx, object, scanned(object, o.NodeName, o.Now()))
+	return reconcile.Result{}, o.write(ctx, object, QueuedStatus(waitsFor(object), o.NodeName, object.Status, object.Generation, o.Now()))
 }
 
 func waitsFor(object *v1alpha1.FirmwareJob) string {

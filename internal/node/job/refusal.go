@@ -19,12 +19,12 @@ func refusal(f state) *step.Failure {
 				"directory of the node was lost. Nothing was done now. Look at the node and its NodeMaintenance; updates that are still due " +
 				"are planned again, and steps need a new job"}
 	}
-	for _, u := range f.object.Spec.Updates {
-		if d, known := f.devices[u.Device]; known { // the preflight refuses one that is not
+	for _, u := range f.object.Spec.Task.Devices {
+		if d, known := f.devices[u.Name]; known { // the preflight refuses one that is not
 			if failure := disagreement(u, d); failure != nil {
-				failure.Step, failure.Device = plan.Preflight, u.Device
+				failure.Step, failure.Device = plan.Preflight, u.Name
 				failure.Message = fmt.Sprintf("%s: %s; nothing was written. Assign the version by a template or a pin, which plans a new job",
-					u.Device, failure.Message)
+					u.Name, failure.Message)
 				return failure
 			}
 		}
@@ -34,11 +34,11 @@ func refusal(f state) *step.Failure {
 
 // startedBefore reports whether the job was begun and the journal does not have it any more.
 func (f state) startedBefore() bool {
-	return f.known == nil && (f.object.Status.StartTime != nil || f.begunBefore) && f.object.Spec.Type != v1alpha1.JobTypeScan
+	return f.known == nil && (f.object.Status.StartTime != nil || f.begunBefore)
 }
 
 // disagreement says how an update differs from what its device should run now, or from the way there; nil when it does not.
-func disagreement(u v1alpha1.DeviceUpdate, d v1alpha1.NodeDevice) *step.Failure {
+func disagreement(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) *step.Failure {
 	differs := func(format string, args ...any) *step.Failure {
 		return &step.Failure{Reason: step.NotDesired, Message: fmt.Sprintf(format, args...)}
 	}
@@ -50,8 +50,6 @@ func disagreement(u v1alpha1.DeviceUpdate, d v1alpha1.NodeDevice) *step.Failure 
 		return differs("the job updates it to %s, and its update policy is Validate", u.Version)
 	case u.UniqueID != d.Status.UniqueID:
 		return differs("the job is for the device with the id %s, and this one has %s", u.UniqueID, d.Status.UniqueID)
-	case u.Downgrade == v1alpha1.DowngradeAllow && w.Downgrade != v1alpha1.DowngradeAllow:
-		return &step.Failure{Reason: step.DowngradeForbidden, Message: "the job allows a downgrade, and what is assigned to it forbids one"}
 	case observed == nil:
 		return &step.Failure{Reason: step.ReadFailed, Message: "what it runs was never read, so the way to another version is not known"}
 	}

@@ -18,7 +18,7 @@ func image(digit string) v1alpha1.Digest {
 
 // Whoever made the job: an update that is not what the operator assigned to the device is not carried out.
 func TestUpdateAgreesWithTheDevice(t *testing.T) {
-	type update = v1alpha1.DeviceUpdate
+	type update = v1alpha1.TaskDevice
 	type device = v1alpha1.NodeDevice
 	const none step.Reason = ""
 	for name, c := range map[string]struct {
@@ -36,10 +36,8 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 		"nothing assigned":             {device: func(d *device) { d.Spec.Firmware = nil }, want: step.NotDesired, says: "no firmware is assigned"},
 		"only reported":                {device: func(d *device) { d.Spec.Firmware.Policy = v1alpha1.PolicyValidate }, want: step.NotDesired, says: "Validate"},
 		"never read":                   {device: func(d *device) { d.Status.Firmware = nil }, want: step.ReadFailed},
-		"a downgrade nobody allowed":   {update: func(u *update) { u.Downgrade = v1alpha1.DowngradeAllow }, want: step.DowngradeForbidden},
 		"an older version is assigned": {device: func(d *device) { d.Status.Firmware.Running = "3.0" }, want: step.NotDesired, says: "older"},
 		"an older version is assigned and allowed": {
-			update: func(u *update) { u.Downgrade = v1alpha1.DowngradeAllow },
 			device: func(d *device) { d.Status.Firmware.Running, d.Spec.Firmware.Downgrade = "3.0", v1alpha1.DowngradeAllow }, want: none,
 		},
 		"a blocked edge": {
@@ -56,7 +54,7 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 		"a version it went beyond": {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "2.0" }, want: step.NotDesired, says: "runs the desired"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := update{Device: "nic", UniqueID: "u", FromVersion: "1.0", Version: "2.0", Digest: image("a"), Downgrade: v1alpha1.DowngradeForbid}
+			u := update{Name: "nic", UniqueID: "u", FromVersion: "1.0", Version: "2.0", Digest: image("a")}
 			d := device{
 				ObjectMeta: metav1.ObjectMeta{Name: "nic"},
 				Spec: v1alpha1.NodeDeviceSpec{Firmware: &v1alpha1.DesiredFirmware{
@@ -73,7 +71,7 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 				c.device(&d)
 			}
 			got := refusal(state{
-				object:  &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Type: v1alpha1.JobTypeUpdate, Updates: []update{u}}},
+				object:  &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []update{u}}}},
 				devices: map[string]device{"nic": d},
 			})
 			if c.want == none {

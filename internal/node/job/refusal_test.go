@@ -140,7 +140,7 @@ func TestStepsOfARestoredAPIServerDoNotRunTwice(t *testing.T) {
 	d.r.Catalog = plan.DefaultCatalog()
 	d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
 	o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "steps"}, Spec: v1alpha1.FirmwareJobSpec{
-		NodeName: nodeName, Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "reset-bios-settings"}},
+		NodeName: nodeName, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "reset-bios-settings"}}},
 	}}
 	require.NoError(t, d.env.Client.Create(t.Context(), o))
 	d.admit("steps")

@@ -47,7 +47,7 @@ func (r *Reconciler) status(object *v1alpha1.FirmwareJob, v verdict) (*v1alpha1.
 	}
 	known := view.Job(string(object.UID))
 	if known == nil {
-		out := r.unknownStatus(object, view, v)
+		out := r.unknownStatus(object, view)
 		return &out, nil
 	}
 	s, ok := r.Engine.Current()
@@ -62,11 +62,8 @@ func (r *Reconciler) status(object *v1alpha1.FirmwareJob, v verdict) (*v1alpha1.
 }
 
 // unknownStatus is the status of a job that is not in the journal.
-func (r *Reconciler) unknownStatus(object *v1alpha1.FirmwareJob, view journal.View, v verdict) v1alpha1.FirmwareJobStatus {
+func (r *Reconciler) unknownStatus(object *v1alpha1.FirmwareJob, view journal.View) v1alpha1.FirmwareJobStatus {
 	now := r.now()
-	if v == scan {
-		return scanned(object, r.NodeName, now)
-	}
 	why := "The job waits for its admission."
 	if active := view.Active(); active != nil && active.Record.Outcome == "" {
 		why = fmt.Sprintf("The job waits until job %s has ended.", active.Name)

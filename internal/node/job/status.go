@@ -54,12 +54,6 @@ func QueuedStatus(why, node string, old v1alpha1.FirmwareJobStatus, generation i
 	}
 }
 
-// scanned is the status of a job of type Scan that has ended.
-func scanned(object *v1alpha1.FirmwareJob, node string, now time.Time) v1alpha1.FirmwareJobStatus {
-	done := journal.Job{Name: object.Name, Accepted: now, Finished: &now, Record: step.Record{Outcome: step.Complete}}
-	return Status(engine.Snapshot{Job: done}, node, object.Status, object.Generation, now)
-}
-
 func facts(s engine.Snapshot, node string) status.JobFacts {
 	r := s.Job.Record
 	f := status.JobFacts{

@@ -41,6 +41,6 @@ func (l *Lab) describe(t *testing.T) {
 	}
 	for i := range jobs.Items {
 		j := &jobs.Items[i]
-		line(j, j.Status.Conditions, fmt.Sprintf("%s of %d devices on %s", j.Spec.Type, len(j.Spec.Updates), j.Spec.NodeName))
+		line(j, j.Status.Conditions, fmt.Sprintf("%s of %d devices on %s", j.Spec.Task.Type, len(j.Spec.Task.Devices), j.Spec.NodeName))
 	}
 }

@@ -194,7 +194,7 @@ func (s *scene) steps(name string, steps ...v1alpha1.RequestedStep) {
 	require.NoError(s.t, s.lab.admin.Create(s.t.Context(), &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.FirmwareJobSpec{
-			NodeName: s.node.Name, Type: v1alpha1.JobTypeSteps, Steps: steps, Soak: &metav1.Duration{Duration: time.Second},
+			NodeName: s.node.Name, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: steps, HealthyFor: "1s"},
 		},
 	}))
 }

@@ -180,8 +180,8 @@ func (d *daemons) execute(ctx context.Context, name string) error {
 		d.queue.AddAfter(task{job, name}, left)
 		return nil
 	}
-	for _, u := range o.Spec.Updates {
-		if err := d.observe(ctx, u.Device, u.Version); err != nil {
+	for _, u := range o.Spec.Task.Devices {
+		if err := d.observe(ctx, u.Name, u.Version); err != nil {
 			return err
 		}
 	}

@@ -124,7 +124,7 @@ func TestANodeThatAPersonCordonedAgainStaysCordoned(t *testing.T) {
 func admitted(t *testing.T, env *apitest.Env) {
 	t.Helper()
 	job := &v1alpha1.FirmwareJob{
-		ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: windowtest.NodeName, Type: v1alpha1.JobTypeScan},
+		ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: windowtest.NodeName, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}},
 	}
 	require.NoError(t, env.Client.Create(t.Context(), job))
 	_, err := fieldset.ApplyAdmission(t.Context(), env.Client, job, job.ResourceVersion, []metav1.Condition{{

@@ -325,39 +325,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: vendor
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceUpdate
-  map:
-    fields:
-    - name: device
-      type:
-        scalar: string
-    - name: digest
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
-    - name: downgrade
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
-    - name: fromVersion
-      type:
-        scalar: string
-    - name: model
-      type:
-        scalar: string
-    - name: origin
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
-          elementRelationship: atomic
-    - name: rollbackDigest
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
-    - name: uniqueID
-      type:
-        scalar: string
-    - name: version
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
@@ -516,10 +483,6 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareJobSpec
   map:
     fields:
-    - name: activeDeadlineSeconds
-      type:
-        scalar: numeric
-      default: 3600
     - name: cancel
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobCancel
@@ -529,38 +492,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: priority
       type:
         scalar: numeric
-    - name: retry
+    - name: task
       type:
-        scalar: string
-    - name: rollback
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
-      default: BestEffort
-    - name: soak
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
-      default: 60s
-    - name: steps
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RequestedStep
-          elementRelationship: atomic
-    - name: type
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobType
-    - name: updates
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceUpdate
-          elementRelationship: associative
-          keys:
-          - device
-    - name: writeProtection
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WriteProtection
-      default: BestEffort
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobTask
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareJobStatus
   map:
     fields:
@@ -825,9 +759,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: -1
-    - name: oldestWaiting
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WaitingJob
     - name: otherDevices
       type:
         list:
@@ -899,17 +830,14 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobCancel
   map:
     fields:
-    - name: gracePeriodSeconds
+    - name: gracePeriod
       type:
-        scalar: numeric
-      default: 0
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Duration
+      default: 0s
     - name: mode
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CancelMode
       default: Graceful
-    - name: reason
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobStep
   map:
     fields:
@@ -946,6 +874,36 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: state
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepState
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobTask
+  map:
+    fields:
+    - name: devices
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TaskDevice
+          elementRelationship: associative
+          keys:
+          - name
+    - name: healthyFor
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Duration
+      default: 60s
+    - name: request
+      type:
+        scalar: string
+    - name: require
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Requirements
+    - name: steps
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RequestedStep
+          elementRelationship: atomic
+    - name: type
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobType
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobType
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LinkType
@@ -1386,8 +1344,6 @@ var schemaYAML = typed.YAMLObject(`types:
     elementRelationship: associative
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackKind
   scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
-  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutHalt
   map:
     fields:
@@ -1701,6 +1657,30 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TaskDevice
+  map:
+    fields:
+    - name: digest
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
+    - name: fromVersion
+      type:
+        scalar: string
+    - name: model
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: rollbackDigest
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
+    - name: uniqueID
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateState
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TopologyBudget
@@ -1753,24 +1733,6 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
   scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WaitingJob
-  map:
-    fields:
-    - name: job
-      type:
-        scalar: string
-    - name: node
-      type:
-        scalar: string
-    - name: policy
-      type:
-        scalar: string
-    - name: reason
-      type:
-        scalar: string
-    - name: since
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WaitingNodes
   map:
     fields:
@@ -1781,8 +1743,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WindowEffect
-  scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WriteProtection
   scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:
@@ -1806,8 +1766,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ConditionStatus
-  scalar: string
-- name: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
   scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
   map:

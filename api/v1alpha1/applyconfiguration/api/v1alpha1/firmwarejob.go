@@ -19,7 +19,7 @@ type FirmwareJobApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec says what is done. Immutable except for cancel.
+	// spec says what is done. Immutable except for priority and cancel.
 	Spec *FirmwareJobSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is the progress and the result of the job.
 	Status *FirmwareJobStatusApplyConfiguration `json:"status,omitempty"`

@@ -2,46 +2,19 @@
 
 package v1alpha1
 
-import (
-	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
 // FirmwareJobSpecApplyConfiguration represents a declarative configuration of the FirmwareJobSpec type for use
 // with apply.
 //
-// FirmwareJobSpec says what is done on which node. It is immutable except for cancel and priority.
+// FirmwareJobSpec says what is done on which node. Priority and cancel may be changed.
 type FirmwareJobSpecApplyConfiguration struct {
-	// nodeName is the Node the job runs on. Immutable.
+	// nodeName is the Node the job runs on. Immutable. Written by whoever creates the job.
 	NodeName *string `json:"nodeName,omitempty"`
-	// type of the job: Update, Scan or Steps. Immutable.
-	Type *apiv1alpha1.JobType `json:"type,omitempty"`
-	// updates of an Update job, one per device, at most 128. Immutable.
-	Updates []DeviceUpdateApplyConfiguration `json:"updates,omitempty"`
-	// steps of a Steps job, in the order they run, at most 32. Immutable.
-	Steps []RequestedStepApplyConfiguration `json:"steps,omitempty"`
-	// rollback is BestEffort (default), or Required to refuse the whole job when the running firmware of one of its
-	// devices could not be restored. The planner takes it from the node's RolloutPolicy. Immutable.
-	Rollback *apiv1alpha1.RollbackPolicy `json:"rollback,omitempty"`
-	// writeProtection is BestEffort (default), or Required to refuse the whole job before anything is changed when the end of the
-	// daemon's container would end a write. A rollback is never refused for it. The planner takes it from the node's RolloutPolicy.
-	// Immutable.
-	WriteProtection *apiv1alpha1.WriteProtection `json:"writeProtection,omitempty"`
-	// soak is how long the node must look healthy without interruption before the health gate passes. The planner takes it
-	// from the node's RolloutPolicy. Default 60s, from 0s to 1h. Immutable.
-	Soak *v1.Duration `json:"soak,omitempty"`
-	// retry is the request to retry of the NodeFirmware that was in force when the planner made the job: what failed under
-	// another one is cleared for this job. At most 128 bytes. Absent in a job that a person made; then the daemon takes the
-	// one that is in force when it starts the job. Immutable.
-	Retry *string `json:"retry,omitempty"`
-	// activeDeadlineSeconds bounds the time from when the daemon started the job to the first write, by the clock of the
-	// node; a job that has not begun to write by then fails and gives up its place in the budget. A job that has begun to
-	// write is never cut off. Default 3600, from 60 to 86400. Immutable.
-	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
 	// priority orders the queue before the age of jobs: higher is admitted first. It may be changed. From -1000 to 1000. Absent:
-	// the highest priority of the FirmwareTemplates that the updates come from, or 0. Written by the user.
+	// the highest priority of the FirmwareTemplates that the devices get their firmware from, or 0. Written by the user.
 	Priority *int32 `json:"priority,omitempty"`
-	// cancel asks the job to stop: at once, or after gracePeriodSeconds, if the running step may be interrupted, otherwise after
+	// task is what the job does. Immutable as a whole. Written by whoever creates the job.
+	Task *JobTaskApplyConfiguration `json:"task,omitempty"`
+	// cancel asks the job to stop: at once, or after gracePeriod, if the running step may be interrupted, otherwise after
 	// that step. A job that has already written then holds the node. A write and a rollback are never interrupted. Written by
 	// the user; it can be added but not removed.
 	Cancel *JobCancelApplyConfiguration `json:"cancel,omitempty"`
@@ -61,85 +34,19 @@ func (b *FirmwareJobSpecApplyConfiguration) WithNodeName(value string) *Firmware
 	return b
 }
 
-// WithType sets the Type field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Type field is set to the value of the last call.
-func (b *FirmwareJobSpecApplyConfiguration) WithType(value apiv1alpha1.JobType) *FirmwareJobSpecApplyConfiguration {
-	b.Type = &value
-	return b
-}
-
-// WithUpdates adds the given value to the Updates field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Updates field.
-func (b *FirmwareJobSpecApplyConfiguration) WithUpdates(values ...*DeviceUpdateApplyConfiguration) *FirmwareJobSpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithUpdates")
-		}
-		b.Updates = append(b.Updates, *values[i])
-	}
-	return b
-}
-
-// WithSteps adds the given value to the Steps field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Steps field.
-func (b *FirmwareJobSpecApplyConfiguration) WithSteps(values ...*RequestedStepApplyConfiguration) *FirmwareJobSpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithSteps")
-		}
-		b.Steps = append(b.Steps, *values[i])
-	}
-	return b
-}
-
-// WithRollback sets the Rollback field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Rollback field is set to the value of the last call.
-func (b *FirmwareJobSpecApplyConfiguration) WithRollback(value apiv1alpha1.RollbackPolicy) *FirmwareJobSpecApplyConfiguration {
-	b.Rollback = &value
-	return b
-}
-
-// WithWriteProtection sets the WriteProtection field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the WriteProtection field is set to the value of the last call.
-func (b *FirmwareJobSpecApplyConfiguration) WithWriteProtection(value apiv1alpha1.WriteProtection) *FirmwareJobSpecApplyConfiguration {
-	b.WriteProtection = &value
-	return b
-}
-
-// WithSoak sets the Soak field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Soak field is set to the value of the last call.
-func (b *FirmwareJobSpecApplyConfiguration) WithSoak(value v1.Duration) *FirmwareJobSpecApplyConfiguration {
-	b.Soak = &value
-	return b
-}
-
-// WithRetry sets the Retry field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Retry field is set to the value of the last call.
-func (b *FirmwareJobSpecApplyConfiguration) WithRetry(value string) *FirmwareJobSpecApplyConfiguration {
-	b.Retry = &value
-	return b
-}
-
-// WithActiveDeadlineSeconds sets the ActiveDeadlineSeconds field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ActiveDeadlineSeconds field is set to the value of the last call.
-func (b *FirmwareJobSpecApplyConfiguration) WithActiveDeadlineSeconds(value int32) *FirmwareJobSpecApplyConfiguration {
-	b.ActiveDeadlineSeconds = &value
-	return b
-}
-
 // WithPriority sets the Priority field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Priority field is set to the value of the last call.
 func (b *FirmwareJobSpecApplyConfiguration) WithPriority(value int32) *FirmwareJobSpecApplyConfiguration {
 	b.Priority = &value
+	return b
+}
+
+// WithTask sets the Task field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Task field is set to the value of the last call.
+func (b *FirmwareJobSpecApplyConfiguration) WithTask(value *JobTaskApplyConfiguration) *FirmwareJobSpecApplyConfiguration {
+	b.Task = value
 	return b
 }
 

@@ -46,9 +46,6 @@ type FirmwareTemplateStatusApplyConfiguration struct {
 	// devicesBlocked is the number of assigned devices that cannot be updated now, for example because there is no
 	// image for the board, the source is not ready, or downgrades are forbidden.
 	DevicesBlocked *int32 `json:"devicesBlocked,omitempty"`
-	// oldestWaiting is the job that waits longest for its admission of those with an update of the template. Absent while none
-	// waits.
-	OldestWaiting *WaitingJobApplyConfiguration `json:"oldestWaiting,omitempty"`
 	// devices are the first 50 devices, in order of name, that the template assigns firmware to; the counters above are
 	// complete.
 	Devices []string `json:"devices,omitempty"`
@@ -177,14 +174,6 @@ func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesConflicting(value 
 // If called multiple times, the DevicesBlocked field is set to the value of the last call.
 func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesBlocked(value int32) *FirmwareTemplateStatusApplyConfiguration {
 	b.DevicesBlocked = &value
-	return b
-}
-
-// WithOldestWaiting sets the OldestWaiting field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the OldestWaiting field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithOldestWaiting(value *WaitingJobApplyConfiguration) *FirmwareTemplateStatusApplyConfiguration {
-	b.OldestWaiting = value
 	return b
 }
 

@@ -11,33 +11,23 @@ import (
 //
 // JobCancel asks a job to stop.
 type JobCancelApplyConfiguration struct {
-	// reason of the cancellation, for the record.
-	Reason *string `json:"reason,omitempty"`
-	// mode is Graceful (default) or Force. Graceful ends a step that may be interrupted after gracePeriodSeconds, and any
+	// mode is Graceful (default) or Force. Graceful ends a step that may be interrupted after gracePeriod, and any
 	// other step ends by itself first. Force ends the grace period, and begins no further round of a step that works in rounds
 	// and no repetition of it after an interruption. Neither ends a write that runs: the job ends after it. Neither leaves
 	// firmware half written: a write that was interrupted is still repeated once. Written by the user; Graceful may be changed
 	// to Force, and Force not back.
 	Mode *apiv1alpha1.CancelMode `json:"mode,omitempty"`
-	// gracePeriodSeconds is how long a running step that may be interrupted has to end by itself, counted from when the daemon
+	// gracePeriod is how long a running step that may be interrupted has to end by itself, counted from when the daemon
 	// of the node sees the cancellation. No other step begins meanwhile, and the step is not begun again where the daemon
-	// restarts. Default 0, which ends it at once; from 0 to 3600. With the mode Force it has no effect. Written by the user
+	// restarts. Default 0s, which ends it at once; at most 1h. With the mode Force it has no effect. Written by the user
 	// with the cancellation, and not changed afterwards.
-	GracePeriodSeconds *int32 `json:"gracePeriodSeconds,omitempty"`
+	GracePeriod *apiv1alpha1.Duration `json:"gracePeriod,omitempty"`
 }
 
 // JobCancelApplyConfiguration constructs a declarative configuration of the JobCancel type for use with
 // apply.
 func JobCancel() *JobCancelApplyConfiguration {
 	return &JobCancelApplyConfiguration{}
-}
-
-// WithReason sets the Reason field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Reason field is set to the value of the last call.
-func (b *JobCancelApplyConfiguration) WithReason(value string) *JobCancelApplyConfiguration {
-	b.Reason = &value
-	return b
 }
 
 // WithMode sets the Mode field in the declarative configuration to the given value
@@ -48,10 +38,10 @@ func (b *JobCancelApplyConfiguration) WithMode(value apiv1alpha1.CancelMode) *Jo
 	return b
 }
 
-// WithGracePeriodSeconds sets the GracePeriodSeconds field in the declarative configuration to the given value
+// WithGracePeriod sets the GracePeriod field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the GracePeriodSeconds field is set to the value of the last call.
-func (b *JobCancelApplyConfiguration) WithGracePeriodSeconds(value int32) *JobCancelApplyConfiguration {
-	b.GracePeriodSeconds = &value
+// If called multiple times, the GracePeriod field is set to the value of the last call.
+func (b *JobCancelApplyConfiguration) WithGracePeriod(value apiv1alpha1.Duration) *JobCancelApplyConfiguration {
+	b.GracePeriod = &value
 	return b
 }
