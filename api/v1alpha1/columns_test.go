@@ -159,7 +159,7 @@ func devicesInUse() []client.Object {
 		"22.41.1000 is stored and waits for its activation",
 		condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonPending, ""))
 	unassigned.Name = "gpu-017-disk-eui3634473052b01234"
-	unassigned.Spec.Firmware = nil
+	unassigned.Spec.Firmware, unassigned.Spec.Origin = nil, nil
 	unassigned.Status = v1alpha1.NodeDeviceStatus{
 		ObservedGeneration: 1, Class: v1alpha1.ClassDisk, Model: "SAMSUNG MZQL21T9HCJR-00A07",
 		PCIAddress: "0000:5e:00.0",

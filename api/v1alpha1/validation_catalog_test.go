@@ -145,7 +145,7 @@ func TestTheDefaultCatalogNamesNoMachine(t *testing.T) {
 		func(s *v1alpha1.FirmwareCatalogSpec) { s.State = v1alpha1.CatalogPaused },
 		func(s *v1alpha1.FirmwareCatalogSpec) { s.Requests.Discover = "now" },
 	} {
-		assert.ErrorContains(t, env.Client.Create(t.Context(), common(change)), "the catalog default looks for no versions itself")
+		assert.ErrorContains(t, env.Client.Create(t.Context(), common(change)), "the catalog default looks for no versions itself: pause the others, or request a discovery of them")
 	}
 	o := common(func(*v1alpha1.FirmwareCatalogSpec) {})
 	require.NoError(t, env.Client.Create(t.Context(), o))
