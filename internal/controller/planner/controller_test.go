@@ -850,25 +850,6 @@ func TestAStaleCacheDoesNotQueueTwice(t *testing.T) {
 	w.requireQuiet()
 }
 
-// R000-53: however many steps are requested of a node, an update is queued when it is due.
-func TestScansDoNotDelayAnUpdate(t *testing.T) {
-	w := newWorld(t, device("nic", 2))
-	for i := range 100 {
-		require.NoError(t, w.Create(t.Context(), &v1alpha1.FirmwareJob{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("scan-%d", i), UID: types.UID(fmt.Sprintf("scan-%d", i))},
-			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}},
-		}))
-	}
-	w.settle()
-	updates := 0
-	for _, j := range w.jobs() {
-		if j.Spec.Task.Type == v1alpha1.JobTypeUpdate {
-			updates++
-		}
-	}
-	assert.Equal(t, 1, updates)
-}
-
 // R000-29: after a success nothing is asked for again, and an error is returned, so that the queue backs off.
 func TestAReconcilerIsQuietAfterSuccessAndReturnsItsErrors(t *testing.T) {
 	w := newWorld(t, device("nic", 2))

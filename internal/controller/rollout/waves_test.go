@@ -206,6 +206,12 @@ func TestPriorityComesBeforeAge(t *testing.T) {
 			j.Spec.Priority = ptr.To[int32](5)
 			require.NoError(w, w.Update(w.Context(), j))
 			w.create(priorityTemplate(7))
+			for _, n := range []string{"n1", "n2", "n3"} {
+				w.create(&v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: n + "-bios"}, Spec: v1alpha1.NodeDeviceSpec{
+					NodeName: n, Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
+					Firmware: &v1alpha1.DesiredFirmware{Version: "2", Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", 2)), Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid},
+				}})
+			}
 		},
 	} {
 		t.Run(want, func(t *testing.T) {
