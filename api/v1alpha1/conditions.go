@@ -86,8 +86,9 @@ const (
 	ReasonReferencesChanged = "ReferencesChanged"
 	// ReasonUpdateFailed: the last update to the desired image failed and is not retried automatically.
 	ReasonUpdateFailed = "UpdateFailed"
-	// ReasonMultipleMatches: more than one rule or pin matches the device; the last valid assignment stays.
-	ReasonMultipleMatches = "MultipleMatches"
+	// ReasonConflict: more than one rule or pin matches a device, whose last valid assignment stays; or more than one rollout policy
+	// selects a node.
+	ReasonConflict = "Conflict"
 	// ReasonSourceNotFound: the named FirmwareSource does not exist.
 	ReasonSourceNotFound = "SourceNotFound"
 	// ReasonSourceNotReady: the named FirmwareSource is not ready.
@@ -154,8 +155,6 @@ const (
 	// ReasonRolloutHalted: too many nodes failed with the image. No node is admitted for it until spec.requests.resume of
 	// the rollout policy changes.
 	ReasonRolloutHalted = "RolloutHalted"
-	// ReasonConflict: more than one rollout policy selects the node.
-	ReasonConflict = "Conflict"
 	// ReasonNodeBusy: another job holds the node.
 	ReasonNodeBusy = "NodeBusy"
 	// ReasonNodeNotReady: the Node is not Ready, so nothing new is started on it.
@@ -188,8 +187,9 @@ const (
 	ReasonNotDesired = "NotDesired"
 	// ReasonStartedBefore: the job was started before, and the journal of the node does not have it. Nothing was done.
 	ReasonStartedBefore = "StartedBefore"
-	// ReasonDeviceChanged: the device is gone or other hardware is in its place. Nothing was written.
-	ReasonDeviceChanged = "DeviceChanged"
+	// ReasonHardwareChanged: the device is gone or other hardware is in its place, or the pins of the node are for another machine, which
+	// had its name before. Nothing was written.
+	ReasonHardwareChanged = "HardwareChanged"
 	// ReasonWriteFailed: the vendor tool failed to write the image, and the read-back confirms that the device holds
 	// another.
 	ReasonWriteFailed = "WriteFailed"
@@ -244,9 +244,6 @@ const (
 	// ReasonQuarantined: the image made a device of this model unhealthy. It is not flashed to any device of the model
 	// until a person lifts the quarantine.
 	ReasonQuarantined = "Quarantined"
-	// ReasonMachineChanged: the pins of the node are for another machine, which had its name before. Nothing is flashed to any
-	// device of the node until a person says for which machine they are.
-	ReasonMachineChanged = "MachineChanged"
 	// ReasonDeviceUnhealthy: a job left the device unhealthy; nothing is flashed to it until a person requests a retry.
 	ReasonDeviceUnhealthy = "DeviceUnhealthy"
 	// ReasonPathBlocked: the upgrade paths of the source do not allow the version to be flashed over the running one.

@@ -98,61 +98,56 @@ type FirmwareTemplateStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// serversInGroup is the number of nodes the template selects by label and machine model. It is the sum of
-	// updatesApplied, updatesNotApplied and serversNotAssigned.
+	// nodes counts the nodes that the template selects by label and machine model.
 	// +optional
-	ServersInGroup int32 `json:"serversInGroup"`
-	// updatesApplied is the number of selected nodes on which every assigned device runs the desired version.
+	Nodes TemplateNodes `json:"nodes"`
+	// devices counts the devices that a rule of the template matches.
 	// +optional
-	UpdatesApplied int32 `json:"updatesApplied"`
-	// updatesNotApplied is the number of selected nodes with an assigned device that does not run the desired version,
-	// whatever the cause.
-	// +optional
-	UpdatesNotApplied int32 `json:"updatesNotApplied"`
-	// serversNotAssigned is the number of selected nodes on which the template assigns firmware to no device.
-	// +optional
-	ServersNotAssigned int32 `json:"serversNotAssigned"`
-	// devicesMatched is the number of devices a rule of the template matches. Those that are neither in devicesApplied nor
-	// in devicesNotApplied match but are not assigned by the template: a pin decides them, they conflict, or the template is
-	// paused.
-	// +optional
-	DevicesMatched int32 `json:"devicesMatched"`
-	// devicesApplied is the number of assigned devices that run the desired version.
-	// +optional
-	DevicesApplied int32 `json:"devicesApplied"`
-	// devicesNotApplied is the number of assigned devices that do not run the desired version, whatever the cause.
-	// +optional
-	DevicesNotApplied int32 `json:"devicesNotApplied"`
-	// devicesPending is the number of assigned devices that wait for their update.
-	// +optional
-	DevicesPending int32 `json:"devicesPending"`
-	// devicesUpdating is the number of assigned devices a running job is working on.
-	// +optional
-	DevicesUpdating int32 `json:"devicesUpdating"`
-	// devicesFailed is the number of assigned devices whose last update to the desired image failed.
-	// +optional
-	DevicesFailed int32 `json:"devicesFailed"`
-	// devicesConflicting is the number of matched devices that another rule or pin matches too.
-	// +optional
-	DevicesConflicting int32 `json:"devicesConflicting"`
-	// devicesBlocked is the number of assigned devices that cannot be updated now, for example because there is no
-	// image for the board, the source is not ready, or downgrades are forbidden.
-	// +optional
-	DevicesBlocked int32 `json:"devicesBlocked"`
-	// devices are the first 50 devices, in order of name, that the template assigns firmware to; the counters above are
+	Devices TemplateDevices `json:"devices"`
+	// assignedDevices are the first 50 devices, in order of name, that the template assigns firmware to; the counters above are
 	// complete.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:items:MaxLength=253
-	Devices []string `json:"devices,omitempty"`
-	// otherDevices are the first 50 devices, in order of name, that a rule matches and the template does not assign
-	// firmware to.
+	AssignedDevices []string `json:"assignedDevices,omitempty"`
+}
+
+// TemplateNodes counts nodes. On those that are neither upToDate nor outOfDate the template assigns nothing.
+type TemplateNodes struct {
+	// selected by label and machine model.
 	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=50
-	// +kubebuilder:validation:items:MaxLength=253
-	OtherDevices []string `json:"otherDevices,omitempty"`
+	Selected int32 `json:"selected"`
+	// upToDate nodes run the desired version on every assigned device.
+	// +optional
+	UpToDate int32 `json:"upToDate"`
+	// outOfDate nodes have an assigned device that does not run the desired version, whatever the cause.
+	// +optional
+	OutOfDate int32 `json:"outOfDate"`
+}
+
+// TemplateDevices counts devices. Those that are neither upToDate nor outOfDate match but are not assigned by the template: a pin
+// decides them, they conflict, or the template is paused.
+type TemplateDevices struct {
+	// matched by a rule of the template.
+	// +optional
+	Matched int32 `json:"matched"`
+	// upToDate devices are assigned and run the desired version.
+	// +optional
+	UpToDate int32 `json:"upToDate"`
+	// outOfDate devices are assigned and do not run the desired version, whatever the cause.
+	// +optional
+	OutOfDate int32 `json:"outOfDate"`
+	// failed are those of outOfDate whose last update to the desired image failed.
+	// +optional
+	Failed int32 `json:"failed"`
+	// blocked are those of outOfDate that cannot be updated now, for example because there is no image for the board, the source
+	// is not ready, or downgrades are forbidden.
+	// +optional
+	Blocked int32 `json:"blocked"`
+	// conflicting devices are matched by another rule or pin too.
+	// +optional
+	Conflicting int32 `json:"conflicting"`
 }
 
 // FirmwareTemplate says which firmware should run on which devices of which nodes.
@@ -160,12 +155,11 @@ type FirmwareTemplateStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=fwt,categories=firmware
-// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.serversInGroup`
-// +kubebuilder:printcolumn:name="Applied",type=integer,JSONPath=`.status.updatesApplied`
-// +kubebuilder:printcolumn:name="Not Applied",type=integer,JSONPath=`.status.updatesNotApplied`
-// +kubebuilder:printcolumn:name="Devices",type=integer,JSONPath=`.status.devicesMatched`,priority=1
-// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.devicesFailed`,priority=1
-// +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.devicesConflicting`,priority=1
+// +kubebuilder:printcolumn:name="Selected",type=integer,JSONPath=`.status.nodes.selected`
+// +kubebuilder:printcolumn:name="Up-To-Date",type=integer,JSONPath=`.status.nodes.upToDate`
+// +kubebuilder:printcolumn:name="Out-Of-Date",type=integer,JSONPath=`.status.nodes.outOfDate`
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.devices.failed`,priority=1
+// +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.devices.conflicting`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -12,7 +12,7 @@ type NodeFirmwareSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Pins []FirmwarePin `json:"pins,omitempty"`
 	// machineSerial is the serial number of the machine that the pins are for. While the node's machine reports another one, or
-	// none, its devices are Blocked with the reason MachineChanged and keep the firmware that they were to run. Written by the
+	// none, its devices are Blocked with the reason HardwareChanged and keep the firmware that they were to run. Written by the
 	// operator when the NodeFirmware has pins, machineSerial is empty and the daemon has reported the machine; changed or
 	// emptied by the user, to have the pins for the machine that is there now.
 	// +optional

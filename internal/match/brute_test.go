@@ -366,7 +366,8 @@ func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules [
 	for name := range touched {
 		t := v.tallies[name]
 		t.Matched++
-		list := &t.OtherDevices
+		var others []string
+		list := &others
 		conflict := slices.ContainsFunc(d.Conflict, func(p Party) bool { return p.Kind == v1alpha1.OriginTemplate && p.Name == name })
 		if conflict {
 			t.Conflicting++

@@ -74,7 +74,7 @@ func (ix *Index) decide(d *device) (Decision, bool) {
 	if why := d.node.otherMachine; why != "" {
 		return Decision{
 			Firmware: d.current, Verdict: plan.Decide(desired.Of(d.current.Desired(), d.node.retry), d.observed.Facts),
-			Blocked: &Block{Reason: v1alpha1.ReasonMachineChanged, Message: why},
+			Blocked: &Block{Reason: v1alpha1.ReasonHardwareChanged, Message: why},
 		}, true
 	}
 	out, noImage := ix.assign(d)

@@ -225,7 +225,7 @@ func TestPinsOfAnotherMachineChangeNothing(t *testing.T) {
 	for _, present := range []string{"B", ""} {
 		s.machine("A", present)
 		s.pins("1.0")
-		assert.Equal(t, v1alpha1.ReasonMachineChanged, s.blocked(), "serial %q", present)
+		assert.Equal(t, v1alpha1.ReasonHardwareChanged, s.blocked(), "serial %q", present)
 		d, _ := s.ix.Decision("d")
 		assert.Contains(t, d.Blocked.Message, "nodefirmware/n")
 		s.wants("3.0", "n")

@@ -85,7 +85,7 @@ type template struct {
 	// perNode counts the devices that the firmware of the template is in effect for, on each node that has any.
 	perNode map[*node]inEffect
 
-	matched, assigned, unassigned, conflicting, blocked, failed *firsts
+	matched, assigned, conflicting, blocked, failed *firsts
 }
 
 // inEffect counts devices that run the firmware that the template assigns to them, and those that do not.
@@ -227,7 +227,7 @@ func (ix *Index) SetTemplate(o *v1alpha1.FirmwareTemplate) Affected {
 		if t == nil {
 			t = &template{
 				name: o.Name, perNode: map[*node]inEffect{}, matched: newFirsts(listedDevices),
-				assigned: newFirsts(listedDevices), unassigned: newFirsts(listedDevices),
+				assigned:    newFirsts(listedDevices),
 				conflicting: newFirsts(namedDevices), blocked: newFirsts(namedDevices), failed: newFirsts(namedDevices),
 			}
 			ix.templates[o.Name] = t

@@ -281,7 +281,7 @@ func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.Nod
 		})
 	}
 	if rapid.IntRange(0, 4).Draw(t, "left over") == 0 {
-		s.Conditions = append(s.Conditions, metav1.Condition{Type: v1alpha1.ConditionConflict, Reason: v1alpha1.ReasonMultipleMatches})
+		s.Conditions = append(s.Conditions, metav1.Condition{Type: v1alpha1.ConditionConflict, Reason: v1alpha1.ReasonConflict})
 	}
 	if rapid.IntRange(0, 4).Draw(t, "updating") == 0 {
 		s.Conditions = append(s.Conditions, metav1.Condition{
@@ -313,7 +313,7 @@ func (w *world) apply(ix *Index, name string) Affected {
 		return c.Type == v1alpha1.ConditionConflict || c.Type == v1alpha1.ConditionBlocked
 	})
 	if decision.Conflict != nil {
-		d.Status.Conditions = append(d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionConflict, Reason: v1alpha1.ReasonMultipleMatches})
+		d.Status.Conditions = append(d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionConflict, Reason: v1alpha1.ReasonConflict})
 	}
 	if decision.Blocked != nil {
 		d.Status.Conditions = append(d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionBlocked, Reason: decision.Blocked.Reason})
@@ -406,7 +406,6 @@ func requireSameView(t require.TestingT, want, got view) {
 		a, b := want.tallies[name], got.tallies[name]
 		for _, x := range []*Tally{&a, &b} { // nil and empty are the same
 			x.Devices, x.Failures = slices.Clip(append([]string{}, x.Devices...)), append([]FailureOn{}, x.Failures...)
-			x.OtherDevices = append([]string{}, x.OtherDevices...)
 			x.Conflicts, x.Blocks = append([]ConflictOn{}, x.Conflicts...), append([]BlockOn{}, x.Blocks...)
 		}
 		require.Equal(t, a, b, "tally of %s", name)

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// listedDevices bounds FirmwareTemplate.status.devices.
+	// listedDevices bounds FirmwareTemplate.status.assignedDevices.
 	listedDevices = 50
 	// namedDevices bounds the devices a message names.
 	namedDevices = 3
@@ -28,8 +28,8 @@ type Tally struct {
 	// those with a device of NotApplied. The others have neither.
 	NodesApplied, NodesNotApplied int32
 	Counts
-	// Devices are the first 50 of Applied and NotApplied in order of name, and OtherDevices the first 50 other matched ones.
-	Devices, OtherDevices []string
+	// Devices are the first 50 of Applied and NotApplied in order of name.
+	Devices []string
 	// Nearest is what comes nearest to a match where nothing matches; nil where something does, and where no chosen node has a
 	// device of the class of a rule.
 	Nearest *Near
@@ -177,7 +177,7 @@ func (t *template) count(d *device, m mark, n int32) {
 		is    bool
 		names *firsts
 	}{
-		{m&matched != 0, t.matched}, {m&inEffectMark != 0, t.assigned}, {m&inEffectMark == 0, t.unassigned},
+		{m&matched != 0, t.matched}, {m&inEffectMark != 0, t.assigned},
 		{m&conflicting != 0, t.conflicting}, {m&blocked != 0, t.blocked}, {m&failed != 0, t.failed},
 	} {
 		switch {
@@ -213,7 +213,7 @@ func (ix *Index) Tally(name string) (Tally, bool) {
 	}
 	out := Tally{
 		UID: t.uid, Generation: t.generation, Invalid: t.invalid, Paused: t.compiled != nil && t.compiled.Paused,
-		Nodes: int32(len(t.nodes)), Counts: t.counts, Devices: t.assigned.first(), OtherDevices: t.unassigned.first(),
+		Nodes: int32(len(t.nodes)), Counts: t.counts, Devices: t.assigned.first(),
 	}
 	for n := range t.nodes {
 		switch c := t.perNode[n]; {

@@ -99,20 +99,18 @@ node_firmware_rollout_waiting_nodes{policy="default",reason="BudgetExhausted"} 7
 
 func TestTheDevicesOfATemplateAreCountedByState(t *testing.T) {
 	assert.NoError(t, testutil.CollectAndCompare(collector(t, true), strings.NewReader(`
-# HELP node_firmware_template_devices Devices of a template, by state: Applied, or, where the desired version does not run, Pending, Updating, Failed, Blocked or Reported (its rule only reports). Conflicting devices match and are not assigned. The first 200 templates by name.
+# HELP node_firmware_template_devices Devices of a template, by state: UpToDate, or, where the desired version does not run, Failed, Blocked or else OutOfDate. Conflicting devices match and are not assigned. The first 200 templates by name.
 # TYPE node_firmware_template_devices gauge
-node_firmware_template_devices{state="Applied",template="cx6"} 5
 node_firmware_template_devices{state="Blocked",template="cx6"} 1
 node_firmware_template_devices{state="Conflicting",template="cx6"} 6
 node_firmware_template_devices{state="Failed",template="cx6"} 2
-node_firmware_template_devices{state="Pending",template="cx6"} 4
-node_firmware_template_devices{state="Reported",template="cx6"} 2
-node_firmware_template_devices{state="Updating",template="cx6"} 3
-# HELP node_firmware_template_nodes Nodes that a template selects, by state: Applied (every assigned device runs the desired version), NotApplied, or NotAssigned (no device is). The first 200 templates by name.
+node_firmware_template_devices{state="OutOfDate",template="cx6"} 9
+node_firmware_template_devices{state="UpToDate",template="cx6"} 5
+# HELP node_firmware_template_nodes Nodes that a template selects, by state: UpToDate (every assigned device runs the desired version), OutOfDate, or NotAssigned (no device is). The first 200 templates by name.
 # TYPE node_firmware_template_nodes gauge
-node_firmware_template_nodes{state="Applied",template="cx6"} 7
-node_firmware_template_nodes{state="NotApplied",template="cx6"} 8
 node_firmware_template_nodes{state="NotAssigned",template="cx6"} 9
+node_firmware_template_nodes{state="OutOfDate",template="cx6"} 8
+node_firmware_template_nodes{state="UpToDate",template="cx6"} 7
 # HELP node_firmware_templates_not_reported Templates beyond the first 200, which have no metrics of their own.
 # TYPE node_firmware_templates_not_reported gauge
 node_firmware_templates_not_reported 0
@@ -191,8 +189,8 @@ func collector(t *testing.T, leads bool) prometheus.Collector {
 			StartTime:  ptr.To(metav1.Unix(1, 0)),
 		}},
 		&v1alpha1.FirmwareTemplate{ObjectMeta: name("cx6"), Status: v1alpha1.FirmwareTemplateStatus{
-			UpdatesApplied: 7, UpdatesNotApplied: 8, ServersNotAssigned: 9, DevicesApplied: 5, DevicesNotApplied: 12, DevicesPending: 4, DevicesUpdating: 3,
-			DevicesFailed: 2, DevicesBlocked: 1, DevicesConflicting: 6,
+			Nodes:   v1alpha1.TemplateNodes{Selected: 24, UpToDate: 7, OutOfDate: 8},
+			Devices: v1alpha1.TemplateDevices{UpToDate: 5, OutOfDate: 12, Failed: 2, Blocked: 1, Conflicting: 6},
 		}},
 		&v1alpha1.FirmwareCatalog{ObjectMeta: name("dell-inc.poweredge-r650"), Status: v1alpha1.FirmwareCatalogStatus{
 			LastDiscoveryTime: ptr.To(metav1.Unix(1000, 0)), Devices: v1alpha1.CatalogDevices{Total: 60, Behind: 7, Vulnerable: 3, Unknown: 24},

@@ -33,8 +33,8 @@ var (
 	poolHalted = metric("node_firmware_rollout_halted", "Updates of a pool that are halted until a person changes spec.requests.resume, while nodes wait for that. 0 where none is.", "policy")
 	poolWave   = metric("node_firmware_rollout_wave_nodes", "Nodes of the updates under way in a pool, by the open wave of the update and by state: Succeeded and Failed in that wave, or Done, which succeeded in the waves before. A node counts once for each of its updates.", "policy", "wave", "state")
 
-	templateDevices      = metric("node_firmware_template_devices", "Devices of a template, by state: Applied, or, where the desired version does not run, Pending, Updating, Failed, Blocked or Reported (its rule only reports). Conflicting devices match and are not assigned. The first 200 templates by name.", "template", "state")
-	templateNodes        = metric("node_firmware_template_nodes", "Nodes that a template selects, by state: Applied (every assigned device runs the desired version), NotApplied, or NotAssigned (no device is). The first 200 templates by name.", "template", "state")
+	templateDevices      = metric("node_firmware_template_devices", "Devices of a template, by state: UpToDate, or, where the desired version does not run, Failed, Blocked or else OutOfDate. Conflicting devices match and are not assigned. The first 200 templates by name.", "template", "state")
+	templateNodes        = metric("node_firmware_template_nodes", "Nodes that a template selects, by state: UpToDate (every assigned device runs the desired version), OutOfDate, or NotAssigned (no device is). The first 200 templates by name.", "template", "state")
 	templatesNotReported = metric("node_firmware_templates_not_reported", "Templates beyond the first 200, which have no metrics of their own.")
 
 	sourceReady = metric("node_firmware_source_ready", "1 when every image of a source is verified and in store, else 0 with the reason.", "source", "reason")

@@ -22,15 +22,14 @@ func (c *Collector) templates(ctx context.Context, out chan<- prometheus.Metric)
 			state string
 			count int32
 		}{
-			{"Applied", s.DevicesApplied}, {"Pending", s.DevicesPending}, {"Updating", s.DevicesUpdating}, {"Failed", s.DevicesFailed},
-			{"Blocked", s.DevicesBlocked}, {"Conflicting", s.DevicesConflicting},
-			{"Reported", s.DevicesNotApplied - s.DevicesPending - s.DevicesUpdating - s.DevicesFailed - s.DevicesBlocked},
+			{"UpToDate", s.Devices.UpToDate}, {"OutOfDate", s.Devices.OutOfDate - s.Devices.Failed - s.Devices.Blocked}, {"Failed", s.Devices.Failed},
+			{"Blocked", s.Devices.Blocked}, {"Conflicting", s.Devices.Conflicting},
 		} {
 			out <- templateDevices.gauge(int(max(0, n.count)), t.Name, n.state)
 		}
-		out <- templateNodes.gauge(int(s.UpdatesApplied), t.Name, "Applied")
-		out <- templateNodes.gauge(int(s.UpdatesNotApplied), t.Name, "NotApplied")
-		out <- templateNodes.gauge(int(s.ServersNotAssigned), t.Name, "NotAssigned")
+		out <- templateNodes.gauge(int(s.Nodes.UpToDate), t.Name, "UpToDate")
+		out <- templateNodes.gauge(int(s.Nodes.OutOfDate), t.Name, "OutOfDate")
+		out <- templateNodes.gauge(int(s.Nodes.Selected-s.Nodes.UpToDate-s.Nodes.OutOfDate), t.Name, "NotAssigned")
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ var AssignmentConditions = []string{v1alpha1.ConditionConflict, v1alpha1.Conditi
 func Assignment(d match.Decision, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	var want []Condition
 	if d.Conflict != nil {
-		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonMultipleMatches,
+		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonConflict,
 			AssignmentConflict(d.Conflict)})
 	}
 	if b := d.Blocked; b != nil {

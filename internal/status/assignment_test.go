@@ -36,7 +36,7 @@ func TestAssignmentConditions(t *testing.T) {
 			d: match.Decision{Conflict: []match.Party{
 				party("a"), party("b"), {Kind: v1alpha1.OriginPin, Name: "node-1", Rule: "p"},
 			}},
-			kind: v1alpha1.ConditionConflict, reason: v1alpha1.ReasonMultipleMatches,
+			kind: v1alpha1.ConditionConflict, reason: v1alpha1.ReasonConflict,
 			message: []string{
 				`rule "nic" of FirmwareTemplate "a", rule "nic" of FirmwareTemplate "b" and pin "p" of NodeFirmware "node-1"`, "narrow a selector",
 			},
@@ -46,7 +46,7 @@ func TestAssignmentConditions(t *testing.T) {
 			d: match.Decision{Conflict: []match.Party{
 				party("a"), party("b"), party("c"), party("d"), party("e"), party("f"), party("g"),
 			}},
-			kind: v1alpha1.ConditionConflict, reason: v1alpha1.ReasonMultipleMatches, message: []string{`"e" and 2 more`},
+			kind: v1alpha1.ConditionConflict, reason: v1alpha1.ReasonConflict, message: []string{`"e" and 2 more`},
 		},
 		{
 			name: "missing source", d: block(v1alpha1.ReasonSourceNotFound),

@@ -71,7 +71,7 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 	if f.Unhealthy != "" { // whatever is desired: a device that runs what it should and does not work is not Ready
 		return stalled(v1alpha1.ReasonDeviceUnhealthy, unhealthy(f))
 	}
-	if c := active(old, v1alpha1.ConditionBlocked); c != nil && c.Reason == v1alpha1.ReasonMachineChanged {
+	if c := active(old, v1alpha1.ConditionBlocked); c != nil && c.Reason == v1alpha1.ReasonHardwareChanged {
 		return stalled(c.Reason, c.Message)
 	}
 	d := f.Verdict

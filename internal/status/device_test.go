@@ -60,7 +60,7 @@ func TestDeviceConditions(t *testing.T) {
 	blocked := func(reason string) []metav1.Condition {
 		return []metav1.Condition{{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: reason, Message: "Source cx6 is missing; create it."}}
 	}
-	conflict := []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMultipleMatches, Message: "Templates a and b match."}}
+	conflict := []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConflict, Message: "Templates a and b match."}}
 	for name, tc := range map[string]struct {
 		given     given
 		old       []metav1.Condition
@@ -118,7 +118,7 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonReadFailed, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "input/output error"},
 		"matched twice": {
 			given: given{Observed: observed(), Desired: want("22.39.1002")}, old: conflict,
-			reason: v1alpha1.ReasonMultipleMatches, kstatus: status.FailedStatus, says: "Templates a and b match."},
+			reason: v1alpha1.ReasonConflict, kstatus: status.FailedStatus, says: "Templates a and b match."},
 		"source missing": {
 			given: given{Observed: observed(), Desired: plan.Desired{Version: "2"}}, old: blocked(v1alpha1.ReasonSourceNotFound),
 			reason: v1alpha1.ReasonSourceNotFound, kstatus: status.FailedStatus, says: "create it"},

@@ -22,7 +22,7 @@ var TemplateConditions = []string{
 func Template(t match.Tally, old []metav1.Condition, now time.Time) []metav1.Condition {
 	want := templateReady(t)
 	if t.Conflicting > 0 {
-		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonMultipleMatches, templateConflict(t)})
+		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonConflict, templateConflict(t)})
 	}
 	return Merge(old, t.Generation, now, TemplateConditions, want...)
 }
@@ -96,7 +96,7 @@ func templateTrouble(t match.Tally) (text, reason string) {
 		all = append(all, s)
 	}
 	if t.Conflicting > 0 {
-		add(v1alpha1.ReasonMultipleMatches, templateConflict(t))
+		add(v1alpha1.ReasonConflict, templateConflict(t))
 	}
 	if t.Failed > 0 {
 		add(v1alpha1.ReasonUpdateFailed, fmt.Sprintf("%s (first: %s) and is not tried again by itself; to try again: %s.",
@@ -117,6 +117,10 @@ func templateTrouble(t match.Tally) (text, reason string) {
 
 func templateConflict(t match.Tally) string {
 	first := t.Conflicts[0]
-	return fmt.Sprintf("%s by another rule too (first: %s, by %s). Nothing changes there until one rule is left: narrow a selector, or delete a rule.",
-		quantity(int(t.Conflicting), "device is claimed", "devices are claimed"), first.Device, partyList(first.Parties))
+	var names []string
+	for _, c := range t.Conflicts {
+		names = append(names, c.Device)
+	}
+	return fmt.Sprintf("%s by another rule too (first: %s; %s by %s). Nothing changes there until one rule is left: narrow a selector, or delete a rule.",
+		quantity(int(t.Conflicting), "device is claimed", "devices are claimed"), strings.Join(names, ", "), first.Device, partyList(first.Parties))
 }

@@ -32,7 +32,7 @@ func (d decider) preflight() Action {
 // deadline no longer ends that wait.
 func (d decider) lost() bool {
 	ret := d.s.Returned
-	silent := ret != nil && ret.Again && (ret.Failure.Reason == ReadFailed || ret.Failure.Reason == DeviceChanged)
+	silent := ret != nil && ret.Again && (ret.Failure.Reason == ReadFailed || ret.Failure.Reason == HardwareChanged)
 	return silent && d.r.Touched(ret.Failure.Device) && d.f.Waited >= d.l.Read
 }
 

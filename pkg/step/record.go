@@ -199,7 +199,7 @@ const (
 	NodeDiskFull           Reason = "NodeDiskFull"
 	NotDesired             Reason = "NotDesired"
 	StartedBefore          Reason = "StartedBefore"
-	DeviceChanged          Reason = "DeviceChanged"
+	HardwareChanged          Reason = "HardwareChanged"
 	ReadFailed             Reason = "ReadFailed"
 	NotUpdatable           Reason = "NotUpdatable"
 	DowngradeForbidden     Reason = "DowngradeForbidden"
@@ -227,7 +227,7 @@ const (
 // may be planned again without a person's request.
 func (r Reason) Passing() bool {
 	switch r {
-	case ImageUnavailable, NodeDiskFull, ReadFailed, NotDesired, StartedBefore, DeviceChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut,
+	case ImageUnavailable, NodeDiskFull, ReadFailed, NotDesired, StartedBefore, HardwareChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut,
 		UnhealthyBefore, WriteUnprotected, SignatureMissing: // the operator may have the signature later
 		return true
 	}

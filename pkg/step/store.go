@@ -53,7 +53,7 @@ func (d decider) blind(dev Device) bool { return d.s.Rollback && d.r.mayHide(d.s
 func (d decider) firstFlash(dev Device, want inventory.Version) Action {
 	switch {
 	case dev.Missing:
-		return d.fail(DeviceChanged, "%s; nothing was written to it", dev.complaint())
+		return d.fail(HardwareChanged, "%s; nothing was written to it", dev.complaint())
 	case dev.Unreadable != "":
 		return d.awaitAnswer(ReadFailed, dev.complaint())
 	case dev.settled(want) && !d.blind(dev):

@@ -158,6 +158,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.StoredImageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TaskDevice"):
 		return &apiv1alpha1.TaskDeviceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TemplateDevices"):
+		return &apiv1alpha1.TemplateDevicesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TemplateNodes"):
+		return &apiv1alpha1.TemplateNodesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TopologyBudget"):
 		return &apiv1alpha1.TopologyBudgetApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradePath"):

@@ -44,9 +44,9 @@ func TestMatchAssignsOnceAndTheTemplateTellsTheTruth(t *testing.T) {
 	}, d.Spec.Origin)
 	assert.Equal(t, "a", d.Spec.NodeName)
 	got := f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
-	assert.Equal(t, []string{a}, got.Status.Devices)
-	assert.Equal(t, int32(1), got.Status.ServersInGroup)
-	assert.Equal(t, int32(1), got.Status.DevicesPending)
+	assert.Equal(t, []string{a}, got.Status.AssignedDevices)
+	assert.Equal(t, int32(1), got.Status.Nodes.Selected)
+	assert.Equal(t, int32(1), got.Status.Devices.OutOfDate)
 
 	// What changes no fact costs nothing: the port comes up, and then the update arrives.
 	f.discover("a", board, running, func(s *apply.NodeDeviceStatusApplyConfiguration) {
@@ -54,8 +54,8 @@ func TestMatchAssignsOnceAndTheTemplateTellsTheTruth(t *testing.T) {
 	})
 	f.discover("a", board, v1)
 	got = f.awaitReady("t", v1alpha1.ReasonSucceeded, status.CurrentStatus)
-	assert.Equal(t, int32(1), got.Status.UpdatesApplied)
-	assert.Equal(t, int32(0), got.Status.UpdatesNotApplied)
+	assert.Equal(t, int32(1), got.Status.Nodes.UpToDate)
+	assert.Equal(t, int32(0), got.Status.Nodes.OutOfDate)
 	assert.Nil(t, f.device(b).Spec.Firmware)
 	assert.Equal(t, int64(1), f.writes.firmware.Load(), "one write for the one device")
 	assert.Equal(t, int64(0), f.writes.conditions.Load())
@@ -100,8 +100,8 @@ func TestMachineModelRestrictsATemplate(t *testing.T) {
 	})
 	f.startOperator()
 	got := f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
-	assert.Equal(t, []string{"a-nic-mt0000000359"}, got.Status.Devices)
-	assert.Equal(t, int32(1), got.Status.ServersInGroup)
+	assert.Equal(t, []string{"a-nic-mt0000000359"}, got.Status.AssignedDevices)
+	assert.Equal(t, int32(1), got.Status.Nodes.Selected)
 	f.awaitVersion("a-nic-mt0000000359", v1, "t")
 	assert.Nil(t, f.device("b-nic-mt0000000359").Spec.Firmware)
 	assert.Len(t, devices, 2)
@@ -154,8 +154,8 @@ func TestPinBeatsTemplate(t *testing.T) {
 	f.awaitVersion(b, v2, "t")
 	assert.Equal(t, running, f.device(a).Spec.Firmware.Version)
 	got := f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
-	assert.Equal(t, int32(2), got.Status.DevicesMatched)
-	assert.Equal(t, int32(0), got.Status.DevicesConflicting, "a pin is no conflict")
+	assert.Equal(t, int32(2), got.Status.Devices.Matched)
+	assert.Equal(t, int32(0), got.Status.Devices.Conflicting, "a pin is no conflict")
 
 	f.edit(pins, func() { pins.Spec.Pins = nil })
 	f.awaitVersion(a, v2, "t")
@@ -173,7 +173,7 @@ func TestConflictKeepsTheLastAssignmentAndSaysSo(t *testing.T) {
 	before := f.awaitVersion(a, v1, "first")
 
 	second := f.template("second", "gpu", v2, "s")
-	d := f.awaitCondition(a, v1alpha1.ConditionConflict, v1alpha1.ReasonMultipleMatches)
+	d := f.awaitCondition(a, v1alpha1.ConditionConflict, v1alpha1.ReasonConflict)
 	assert.Equal(t, before.Spec, d.Spec)
 	c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionConflict)
 	assert.Contains(t, c.Message, `rule "cx6dx" of FirmwareTemplate "first"`)
@@ -184,17 +184,17 @@ func TestConflictKeepsTheLastAssignmentAndSaysSo(t *testing.T) {
 			require.NotNil(c, got)
 			assert.Contains(c, got.Message, `"first"`)
 			assert.Contains(c, got.Message, `"second"`)
-			assert.Equal(c, int32(1), o.Status.DevicesConflicting)
+			assert.Equal(c, int32(1), o.Status.Devices.Conflicting)
 		})
-		f.awaitReady(name, v1alpha1.ReasonMultipleMatches, status.FailedStatus)
-		f.awaitWarning("FirmwareTemplate", name, v1alpha1.ReasonMultipleMatches)
+		f.awaitReady(name, v1alpha1.ReasonConflict, status.FailedStatus)
+		f.awaitWarning("FirmwareTemplate", name, v1alpha1.ReasonConflict)
 	}
-	f.awaitWarning("NodeDevice", a, v1alpha1.ReasonMultipleMatches)
+	f.awaitWarning("NodeDevice", a, v1alpha1.ReasonConflict)
 
 	// The daemon goes on writing; nothing is announced twice.
 	f.discover("a", board, "22.40.1000")
 	f.edit(second, func() { second.Spec.Rules[0].Version = v1 })
-	f.awaitReady("second", v1alpha1.ReasonMultipleMatches, status.FailedStatus)
+	f.awaitReady("second", v1alpha1.ReasonConflict, status.FailedStatus)
 	assert.Equal(t, before.Spec, f.device(a).Spec, "the same firmware claimed twice is a conflict too")
 
 	require.NoError(t, f.Client.Delete(t.Context(), second))
@@ -202,8 +202,8 @@ func TestConflictKeepsTheLastAssignmentAndSaysSo(t *testing.T) {
 	assert.Equal(t, before.Spec, f.device(a).Spec)
 	got := f.awaitReady("first", v1alpha1.ReasonProgressing, status.InProgressStatus)
 	assert.Nil(t, meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionConflict))
-	assert.Equal(t, 1, f.warnings("NodeDevice", a, v1alpha1.ReasonMultipleMatches))
-	assert.Equal(t, 1, f.warnings("FirmwareTemplate", "first", v1alpha1.ReasonMultipleMatches))
+	assert.Equal(t, 1, f.warnings("NodeDevice", a, v1alpha1.ReasonConflict))
+	assert.Equal(t, 1, f.warnings("FirmwareTemplate", "first", v1alpha1.ReasonConflict))
 	assert.Equal(t, int64(1), f.writes.firmware.Load())
 	assert.Equal(t, int64(2), f.writes.conditions.Load(), "set once, removed once")
 }
@@ -254,9 +254,9 @@ func TestConflictingPinsAreToldOnTheNodeFirmware(t *testing.T) {
 		Spec:       v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{pin("x", v1), pin("y", v2)}},
 	})
 	f.startOperator()
-	d := f.awaitCondition(a, v1alpha1.ConditionConflict, v1alpha1.ReasonMultipleMatches)
+	d := f.awaitCondition(a, v1alpha1.ConditionConflict, v1alpha1.ReasonConflict)
 	assert.Nil(t, d.Spec.Firmware)
-	f.awaitWarning("NodeFirmware", "a", v1alpha1.ReasonMultipleMatches)
+	f.awaitWarning("NodeFirmware", "a", v1alpha1.ReasonConflict)
 }
 
 // R001-17: the update is held, with a reason, until the source is ready; a source for other boards never serves.
@@ -303,7 +303,7 @@ func TestDowngradeAndReadOnlyDevicesAreBlocked(t *testing.T) {
 	f.awaitCondition(newer, v1alpha1.ConditionBlocked, v1alpha1.ReasonDowngradeForbidden)
 	f.awaitCondition(locked, v1alpha1.ConditionBlocked, v1alpha1.ReasonNotUpdatable)
 	got := f.awaitReady("t", v1alpha1.ReasonDowngradeForbidden, status.FailedStatus)
-	assert.Equal(t, int32(2), got.Status.DevicesBlocked)
+	assert.Equal(t, int32(2), got.Status.Devices.Blocked)
 
 	f.edit(tpl, func() { tpl.Spec.Rules[0].Downgrade = v1alpha1.DowngradeAllow })
 	f.awaitCondition(newer, v1alpha1.ConditionBlocked, "")
@@ -347,12 +347,11 @@ func TestPausedTemplateAssignsNothingNewAndWithdrawsNothing(t *testing.T) {
 	b := f.discover("b", board, running)
 	f.discover("a", board, v1)
 	got := f.awaitTemplate("t", func(c *assert.CollectT, o *v1alpha1.FirmwareTemplate) {
-		assert.Equal(c, int32(2), o.Status.DevicesMatched)
-		assert.Equal(c, int32(1), o.Status.UpdatesApplied)
+		assert.Equal(c, int32(2), o.Status.Devices.Matched)
+		assert.Equal(c, int32(1), o.Status.Nodes.UpToDate)
 	})
-	assert.Equal(t, int32(0), got.Status.UpdatesNotApplied)
-	assert.Equal(t, []string{a}, got.Status.Devices)
-	assert.Equal(t, []string{b}, got.Status.OtherDevices, "it matches, and a paused template assigns nothing new")
+	assert.Equal(t, int32(0), got.Status.Nodes.OutOfDate)
+	assert.Equal(t, []string{a}, got.Status.AssignedDevices)
 	f.awaitReady("t", v1alpha1.ReasonPaused, status.CurrentStatus)
 	f.edit(tpl, func() { tpl.Spec.NodeSelector.MatchLabels["pool"] = "none" })
 	f.awaitReady("t", v1alpha1.ReasonPaused, status.CurrentStatus)
@@ -380,7 +379,7 @@ func TestStatusCountsServersAndDevices(t *testing.T) {
 	}
 	f.node("empty", map[string]string{"pool": "gpu"})
 	f.node("pinned", map[string]string{"pool": "gpu"})
-	pinned := f.discover("pinned", board, running)
+	f.discover("pinned", board, running)
 	f.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "pinned"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
 		Name: "keep", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: running, SourceRef: v1alpha1.SourceReference{Name: "s"},
 	}}}})
@@ -389,21 +388,20 @@ func TestStatusCountsServersAndDevices(t *testing.T) {
 	})
 	f.startOperator()
 	got := f.awaitTemplate("t", func(c *assert.CollectT, o *v1alpha1.FirmwareTemplate) {
-		assert.Equal(c, int32(7), o.Status.DevicesApplied)
-		assert.Equal(c, int32(6), o.Status.ServersInGroup)
-		assert.Equal(c, int32(9), o.Status.DevicesMatched)
-		assert.Equal(c, []string{pinned}, o.Status.OtherDevices)
+		assert.Equal(c, int32(7), o.Status.Devices.UpToDate)
+		assert.Equal(c, int32(6), o.Status.Nodes.Selected)
+		assert.Equal(c, int32(9), o.Status.Devices.Matched)
 	})
-	assert.Equal(t, int32(3), got.Status.UpdatesApplied)
-	assert.Equal(t, int32(1), got.Status.UpdatesNotApplied, "one of its two cards is enough")
-	assert.Equal(t, int32(2), got.Status.ServersNotAssigned)
-	assert.Equal(t, int32(1), got.Status.DevicesNotApplied)
-	assert.ElementsMatch(t, assigned, got.Status.Devices)
+	assert.Equal(t, int32(3), got.Status.Nodes.UpToDate)
+	assert.Equal(t, int32(1), got.Status.Nodes.OutOfDate, "one of its two cards is enough")
+	assert.Equal(t, int32(2), got.Status.Nodes.Selected-got.Status.Nodes.UpToDate-got.Status.Nodes.OutOfDate)
+	assert.Equal(t, int32(1), got.Status.Devices.OutOfDate)
+	assert.ElementsMatch(t, assigned, got.Status.AssignedDevices)
 
 	f.discover("d", other, v1)
 	got = f.awaitReady("t", v1alpha1.ReasonSucceeded, status.CurrentStatus)
-	assert.Equal(t, int32(4), got.Status.UpdatesApplied)
-	assert.Zero(t, got.Status.UpdatesNotApplied)
+	assert.Equal(t, int32(4), got.Status.Nodes.UpToDate)
+	assert.Zero(t, got.Status.Nodes.OutOfDate)
 }
 
 // A script that waits for Ready must not go on because of a typing error in a selector.

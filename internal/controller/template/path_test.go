@@ -69,7 +69,7 @@ func TestPathsThatContradictBlock(t *testing.T) {
 		}
 	})
 	got := f.awaitReady("t", v1alpha1.ReasonInvalidSpec, status.FailedStatus)
-	assert.Equal(t, int32(1), got.Status.DevicesBlocked)
+	assert.Equal(t, int32(1), got.Status.Devices.Blocked)
 
 	f.edit(s, func() { s.Spec.UpgradePaths = s.Spec.UpgradePaths[:1] })
 	f.ready(s, images...)
@@ -106,8 +106,8 @@ func TestQuarantineBlocksAndIsLifted(t *testing.T) {
 		assert.Contains(t, message, part)
 	}
 	got := f.awaitReady("t", v1alpha1.ReasonQuarantined, status.FailedStatus)
-	assert.Equal(t, int32(1), got.Status.DevicesBlocked)
-	assert.Equal(t, int32(1), got.Status.DevicesApplied, "what runs the version already is left alone")
+	assert.Equal(t, int32(1), got.Status.Devices.Blocked)
+	assert.Equal(t, int32(1), got.Status.Devices.UpToDate, "what runs the version already is left alone")
 	assert.Nil(t, meta.FindStatusCondition(f.device(current).Status.Conditions, v1alpha1.ConditionBlocked))
 	f.awaitWarning("NodeDevice", a, v1alpha1.ReasonQuarantined)
 

@@ -69,12 +69,12 @@ func TestTemplateStatusIsWrittenAtMostOnceInAnInterval(t *testing.T) {
 		}
 	}
 	assert.Equal(t, before+1, s.templateWrites, "the first change at once")
-	assert.Equal(t, int32(1), s.templates[k.name].Status.DevicesApplied)
+	assert.Equal(t, int32(1), s.templates[k.name].Status.Devices.UpToDate)
 
 	s.clock = s.clock.Add(time.Second)
 	require.Zero(t, reconcile())
 	assert.Equal(t, before+2, s.templateWrites, "the others together")
-	assert.Equal(t, int32(devicesPerNode), s.templates[k.name].Status.DevicesApplied)
+	assert.Equal(t, int32(devicesPerNode), s.templates[k.name].Status.Devices.UpToDate)
 	s.clock = s.clock.Add(time.Second)
 	require.Zero(t, reconcile())
 	assert.Equal(t, before+2, s.templateWrites)
@@ -135,7 +135,7 @@ func TestAStatusDoesNotWaitBehindTheDevices(t *testing.T) {
 	f.startOperator()
 	f.template("t", "gpu", v1, "s")
 	f.awaitTemplate("t", func(c *assert.CollectT, tpl *v1alpha1.FirmwareTemplate) {
-		assert.Equal(c, int32(len(names)), tpl.Status.DevicesMatched)
+		assert.Equal(c, int32(len(names)), tpl.Status.Devices.Matched)
 	})
 	assert.Zero(t, f.writes.firmware.Load(), "no device is written yet")
 	release()

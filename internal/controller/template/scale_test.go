@@ -243,8 +243,8 @@ func TestFirstAssignmentWritesEachDeviceOnce(t *testing.T) {
 	assert.Equal(t, devices, s.writes(), "each of them once")
 	assert.LessOrEqual(t, s.templateWrites, 3*scaleTemplates)
 	for _, tpl := range s.templates {
-		assert.Equal(t, int32(devices/scaleTemplates), tpl.Status.DevicesPending)
-		assert.Len(t, tpl.Status.Devices, 50)
+		assert.Equal(t, int32(devices/scaleTemplates), tpl.Status.Devices.OutOfDate)
+		assert.Len(t, tpl.Status.AssignedDevices, 50)
 	}
 	for _, d := range s.devices {
 		require.NotEmpty(t, d.Spec.Firmware.Digest)

@@ -78,20 +78,11 @@ func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alp
 	return v1alpha1.FirmwareTemplateStatus{
 		ObservedGeneration: t.Generation,
 		Conditions:         status.Template(t, o.Status.Conditions, r.Now()),
-		ServersInGroup:     t.Nodes,
-		UpdatesApplied:     t.NodesApplied,
-		UpdatesNotApplied:  t.NodesNotApplied,
-		ServersNotAssigned: t.Nodes - t.NodesApplied - t.NodesNotApplied,
-		DevicesMatched:     t.Matched,
-		DevicesApplied:     t.Applied,
-		DevicesNotApplied:  t.NotApplied,
-		DevicesPending:     t.Pending,
-		DevicesUpdating:    t.Updating,
-		DevicesFailed:      t.Failed,
-		DevicesConflicting: t.Conflicting,
-		DevicesBlocked:     t.Blocked,
-		Devices:            t.Devices,
-		OtherDevices:       t.OtherDevices,
+		Nodes:              v1alpha1.TemplateNodes{Selected: t.Nodes, UpToDate: t.NodesApplied, OutOfDate: t.NodesNotApplied},
+		Devices: v1alpha1.TemplateDevices{
+			Matched: t.Matched, UpToDate: t.Applied, OutOfDate: t.NotApplied, Failed: t.Failed, Blocked: t.Blocked, Conflicting: t.Conflicting,
+		},
+		AssignedDevices: t.Devices,
 	}
 }
 

@@ -201,7 +201,7 @@ func (x *execution) device(ctx context.Context, u journal.Update) (inventory.Dev
 		return inventory.Device{}, nil, &step.Failure{Reason: r, Message: fmt.Sprintf(format, args...), Device: u.Device}
 	}
 	if u.Class == "" {
-		return fail(step.DeviceChanged, "%s: it had no NodeDevice when the job was taken up; nothing was written, and it is planned again once it has one",
+		return fail(step.HardwareChanged, "%s: it had no NodeDevice when the job was taken up; nothing was written, and it is planned again once it has one",
 			u.Device)
 	}
 	d, found, err := x.cfg.Host.Find(ctx, u.Class, u.UniqueID)
@@ -209,7 +209,7 @@ func (x *execution) device(ctx context.Context, u journal.Update) (inventory.Dev
 	case err != nil:
 		return fail(step.ReadFailed, "%s: %v", u.Device, err)
 	case !found:
-		return fail(step.DeviceChanged, "%s: this host has no device with the id %s; a replacement is not written, but planned as a new device",
+		return fail(step.HardwareChanged, "%s: this host has no device with the id %s; a replacement is not written, but planned as a new device",
 			u.Device, u.UniqueID)
 	case d.Err != nil:
 		return fail(step.ReadFailed, "%s: %v", u.Device, d.Err)

@@ -198,7 +198,7 @@ func TestDeviceWhoseObjectIsGoneIsPlannedAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		j := m.Job("j", m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
 		j.Updates[0].Class, j.Deadline = "", time.Time{}
-		requireFailed(t, m.Run(j), "j", step.DeviceChanged, false)
+		requireFailed(t, m.Run(j), "j", step.HardwareChanged, false)
 		assert.Empty(t, m.Sim.Operations())
 	})
 }
@@ -297,7 +297,7 @@ func TestReplacedHardwareIsNotWritten(t *testing.T) {
 		j := m.Job("j", m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
 		m.IDs = nil
 		m.Add(inventory.NIC, "nic1", inventory.ActivateDeviceReset)
-		requireFailed(t, m.Run(j), "j", step.DeviceChanged, false)
+		requireFailed(t, m.Run(j), "j", step.HardwareChanged, false)
 		assert.Empty(t, m.Sim.Operations())
 	})
 }

@@ -84,7 +84,7 @@ func (x *execution) healthBefore(ctx context.Context) ([]health.Complaint, error
 func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Driver, failure *step.Failure, again bool) {
 	d, drv, failure := x.device(ctx, u)
 	if failure != nil {
-		gone := failure.Reason == step.DeviceChanged && x.job.Record.Touched(u.Device) // what the job wrote may be why
+		gone := failure.Reason == step.HardwareChanged && x.job.Record.Touched(u.Device) // what the job wrote may be why
 		return nil, failure, failure.Reason == step.ReadFailed || gone
 	}
 	if len(x.job.Requested) > 0 {
@@ -170,7 +170,7 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	case needs.Outcome == plan.Blocked && needs.Reason != plan.ReasonPowerCycleRequired:
 		return refused, false
 	case !begun && u.FromVersion != "" && string(fw.Running) != u.FromVersion && string(fw.Running) != u.Version:
-		return &step.Failure{Reason: step.DeviceChanged,
+		return &step.Failure{Reason: step.HardwareChanged,
 			Message: fmt.Sprintf("%s runs %s now, and the job was planned when it ran %s; nothing was written, and it is planned again",
 				u.Device, fw.Running, u.FromVersion)}, false
 	case needs.Outcome == plan.Blocked:

@@ -41,7 +41,7 @@ func (x *execution) disturbs(ctx context.Context, u journal.Update, d inventory.
 	}
 	for _, a := range use.Arrays {
 		if other, taken := x.arrays[a.Name]; taken {
-			return &step.Failure{Reason: step.DeviceChanged, Message: fmt.Sprintf(
+			return &step.Failure{Reason: step.HardwareChanged, Message: fmt.Sprintf(
 				"%s and %s are drives of %s, and one job changes one of them; nothing was written, and the other one is planned after it",
 				other, u.Device, a.Name)}, false
 		}

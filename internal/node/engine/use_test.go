@@ -109,7 +109,7 @@ func TestOneJobChangesOneDriveOfAnArray(t *testing.T) {
 		a, b := m.Add(inventory.Disk, "disk0", inventory.ActivateDeviceReset), m.Add(inventory.Disk, "disk1", inventory.ActivateDeviceReset)
 		whole := member(inventory.Array{Name: "md0"})
 		m.Uses = &uses{of: map[string]inventory.Use{"disk0": whole, "disk1": whole}}
-		j := requireFailed(t, m.Run(m.Job("j", a, b)), "j", step.DeviceChanged, false)
+		j := requireFailed(t, m.Run(m.Job("j", a, b)), "j", step.HardwareChanged, false)
 		assert.True(t, j.Record.Failure.Reason.Passing(), "it is planned again, one by one")
 		assert.Contains(t, j.Record.Failure.Message, "node-disk0 and node-disk1 are drives of md0")
 		assert.Zero(t, m.Sim.Count(drivertest.OpWrite, "disk0"))

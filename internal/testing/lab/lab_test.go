@@ -308,10 +308,10 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 	}
 	var template v1alpha1.FirmwareTemplate
 	require.NoError(t, l.admin.Get(t.Context(), client.ObjectKey{Name: "gpu-pool"}, &template))
-	assert.Equal(t, int32(3), template.Status.ServersInGroup)
-	assert.Equal(t, int32(3), template.Status.UpdatesApplied)
-	assert.Equal(t, int32(15), template.Status.DevicesApplied)
-	assert.Zero(t, template.Status.UpdatesNotApplied)
+	assert.Equal(t, int32(3), template.Status.Nodes.Selected)
+	assert.Equal(t, int32(3), template.Status.Nodes.UpToDate)
+	assert.Equal(t, int32(15), template.Status.Devices.UpToDate)
+	assert.Zero(t, template.Status.Nodes.OutOfDate)
 	s := l.scene(t, 0)
 	want := map[string]int{"bios": 1, "nic0": 1, "nic1": 1, "nvme0": 1, "nvme1": 1}
 	require.NotNil(t, report.Rollback)

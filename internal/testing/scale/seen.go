@@ -62,7 +62,7 @@ func (s *seen) note(o client.Object) {
 		s.ledger = len(o.Status.Admitted)
 		s.ledgerPeak = max(s.ledgerPeak, s.ledger)
 	case *v1alpha1.FirmwareTemplate:
-		s.done[name] = o.Status.UpdatesApplied
+		s.done[name] = o.Status.Nodes.UpToDate
 	case *v1alpha1.FirmwareCatalog:
 		s.newest[name] = newest(o)
 	case *eventsv1.Event:

@@ -717,6 +717,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareTemplateStatus
   map:
     fields:
+    - name: assignedDevices
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: conditions
       type:
         list:
@@ -727,56 +733,14 @@ var schemaYAML = typed.YAMLObject(`types:
           - type
     - name: devices
       type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: atomic
-    - name: devicesApplied
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateDevices
+    - name: nodes
       type:
-        scalar: numeric
-    - name: devicesBlocked
-      type:
-        scalar: numeric
-    - name: devicesConflicting
-      type:
-        scalar: numeric
-    - name: devicesFailed
-      type:
-        scalar: numeric
-    - name: devicesMatched
-      type:
-        scalar: numeric
-    - name: devicesNotApplied
-      type:
-        scalar: numeric
-    - name: devicesPending
-      type:
-        scalar: numeric
-    - name: devicesUpdating
-      type:
-        scalar: numeric
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateNodes
     - name: observedGeneration
       type:
         scalar: numeric
       default: -1
-    - name: otherDevices
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: atomic
-    - name: serversInGroup
-      type:
-        scalar: numeric
-    - name: serversNotAssigned
-      type:
-        scalar: numeric
-    - name: updatesApplied
-      type:
-        scalar: numeric
-    - name: updatesNotApplied
-      type:
-        scalar: numeric
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthResult
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthVerdict
@@ -1681,6 +1645,39 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateDevices
+  map:
+    fields:
+    - name: blocked
+      type:
+        scalar: numeric
+    - name: conflicting
+      type:
+        scalar: numeric
+    - name: failed
+      type:
+        scalar: numeric
+    - name: matched
+      type:
+        scalar: numeric
+    - name: outOfDate
+      type:
+        scalar: numeric
+    - name: upToDate
+      type:
+        scalar: numeric
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateNodes
+  map:
+    fields:
+    - name: outOfDate
+      type:
+        scalar: numeric
+    - name: selected
+      type:
+        scalar: numeric
+    - name: upToDate
+      type:
+        scalar: numeric
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateState
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TopologyBudget

@@ -65,7 +65,7 @@ func TestSchedulesComeToEveryEnd(t *testing.T) {
 	for _, end := range []string{
 		"Complete", "Failed", "rolled back", "needs intervention", "released", "restarted", "Unhealthy", "VerifyFailed", "WriteFailed",
 		"ActivationFailed", "RebootFailed", "MaintenanceLost", "ArchiveFailed", "RollbackUnavailable", "PowerCycleRequired",
-		"Cancelled", "MaintenanceUnavailable", "TimedOut", "DeviceChanged",
+		"Cancelled", "MaintenanceUnavailable", "TimedOut", "HardwareChanged",
 	} {
 		assert.NotZero(t, ends[end], end)
 	}

@@ -17,41 +17,13 @@ type FirmwareTemplateStatusApplyConfiguration struct {
 	// conditions: Ready (a device matches, and every assigned one runs its desired firmware) and, while they are True, Reconciling, Stalled
 	// and Conflict.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// serversInGroup is the number of nodes the template selects by label and machine model. It is the sum of
-	// updatesApplied, updatesNotApplied and serversNotAssigned.
-	ServersInGroup *int32 `json:"serversInGroup,omitempty"`
-	// updatesApplied is the number of selected nodes on which every assigned device runs the desired version.
-	UpdatesApplied *int32 `json:"updatesApplied,omitempty"`
-	// updatesNotApplied is the number of selected nodes with an assigned device that does not run the desired version,
-	// whatever the cause.
-	UpdatesNotApplied *int32 `json:"updatesNotApplied,omitempty"`
-	// serversNotAssigned is the number of selected nodes on which the template assigns firmware to no device.
-	ServersNotAssigned *int32 `json:"serversNotAssigned,omitempty"`
-	// devicesMatched is the number of devices a rule of the template matches. Those that are neither in devicesApplied nor
-	// in devicesNotApplied match but are not assigned by the template: a pin decides them, they conflict, or the template is
-	// paused.
-	DevicesMatched *int32 `json:"devicesMatched,omitempty"`
-	// devicesApplied is the number of assigned devices that run the desired version.
-	DevicesApplied *int32 `json:"devicesApplied,omitempty"`
-	// devicesNotApplied is the number of assigned devices that do not run the desired version, whatever the cause.
-	DevicesNotApplied *int32 `json:"devicesNotApplied,omitempty"`
-	// devicesPending is the number of assigned devices that wait for their update.
-	DevicesPending *int32 `json:"devicesPending,omitempty"`
-	// devicesUpdating is the number of assigned devices a running job is working on.
-	DevicesUpdating *int32 `json:"devicesUpdating,omitempty"`
-	// devicesFailed is the number of assigned devices whose last update to the desired image failed.
-	DevicesFailed *int32 `json:"devicesFailed,omitempty"`
-	// devicesConflicting is the number of matched devices that another rule or pin matches too.
-	DevicesConflicting *int32 `json:"devicesConflicting,omitempty"`
-	// devicesBlocked is the number of assigned devices that cannot be updated now, for example because there is no
-	// image for the board, the source is not ready, or downgrades are forbidden.
-	DevicesBlocked *int32 `json:"devicesBlocked,omitempty"`
-	// devices are the first 50 devices, in order of name, that the template assigns firmware to; the counters above are
+	// nodes counts the nodes that the template selects by label and machine model.
+	Nodes *TemplateNodesApplyConfiguration `json:"nodes,omitempty"`
+	// devices counts the devices that a rule of the template matches.
+	Devices *TemplateDevicesApplyConfiguration `json:"devices,omitempty"`
+	// assignedDevices are the first 50 devices, in order of name, that the template assigns firmware to; the counters above are
 	// complete.
-	Devices []string `json:"devices,omitempty"`
-	// otherDevices are the first 50 devices, in order of name, that a rule matches and the template does not assign
-	// firmware to.
-	OtherDevices []string `json:"otherDevices,omitempty"`
+	AssignedDevices []string `json:"assignedDevices,omitempty"`
 }
 
 // FirmwareTemplateStatusApplyConfiguration constructs a declarative configuration of the FirmwareTemplateStatus type for use with
@@ -81,118 +53,28 @@ func (b *FirmwareTemplateStatusApplyConfiguration) WithConditions(values ...*v1.
 	return b
 }
 
-// WithServersInGroup sets the ServersInGroup field in the declarative configuration to the given value
+// WithNodes sets the Nodes field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ServersInGroup field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithServersInGroup(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.ServersInGroup = &value
+// If called multiple times, the Nodes field is set to the value of the last call.
+func (b *FirmwareTemplateStatusApplyConfiguration) WithNodes(value *TemplateNodesApplyConfiguration) *FirmwareTemplateStatusApplyConfiguration {
+	b.Nodes = value
 	return b
 }
 
-// WithUpdatesApplied sets the UpdatesApplied field in the declarative configuration to the given value
+// WithDevices sets the Devices field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the UpdatesApplied field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithUpdatesApplied(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.UpdatesApplied = &value
+// If called multiple times, the Devices field is set to the value of the last call.
+func (b *FirmwareTemplateStatusApplyConfiguration) WithDevices(value *TemplateDevicesApplyConfiguration) *FirmwareTemplateStatusApplyConfiguration {
+	b.Devices = value
 	return b
 }
 
-// WithUpdatesNotApplied sets the UpdatesNotApplied field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the UpdatesNotApplied field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithUpdatesNotApplied(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.UpdatesNotApplied = &value
-	return b
-}
-
-// WithServersNotAssigned sets the ServersNotAssigned field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ServersNotAssigned field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithServersNotAssigned(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.ServersNotAssigned = &value
-	return b
-}
-
-// WithDevicesMatched sets the DevicesMatched field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DevicesMatched field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesMatched(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.DevicesMatched = &value
-	return b
-}
-
-// WithDevicesApplied sets the DevicesApplied field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DevicesApplied field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesApplied(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.DevicesApplied = &value
-	return b
-}
-
-// WithDevicesNotApplied sets the DevicesNotApplied field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DevicesNotApplied field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesNotApplied(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.DevicesNotApplied = &value
-	return b
-}
-
-// WithDevicesPending sets the DevicesPending field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DevicesPending field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesPending(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.DevicesPending = &value
-	return b
-}
-
-// WithDevicesUpdating sets the DevicesUpdating field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DevicesUpdating field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesUpdating(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.DevicesUpdating = &value
-	return b
-}
-
-// WithDevicesFailed sets the DevicesFailed field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DevicesFailed field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesFailed(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.DevicesFailed = &value
-	return b
-}
-
-// WithDevicesConflicting sets the DevicesConflicting field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DevicesConflicting field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesConflicting(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.DevicesConflicting = &value
-	return b
-}
-
-// WithDevicesBlocked sets the DevicesBlocked field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DevicesBlocked field is set to the value of the last call.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesBlocked(value int32) *FirmwareTemplateStatusApplyConfiguration {
-	b.DevicesBlocked = &value
-	return b
-}
-
-// WithDevices adds the given value to the Devices field in the declarative configuration
+// WithAssignedDevices adds the given value to the AssignedDevices field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Devices field.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithDevices(values ...string) *FirmwareTemplateStatusApplyConfiguration {
+// If called multiple times, values provided by each call will be appended to the AssignedDevices field.
+func (b *FirmwareTemplateStatusApplyConfiguration) WithAssignedDevices(values ...string) *FirmwareTemplateStatusApplyConfiguration {
 	for i := range values {
-		b.Devices = append(b.Devices, values[i])
-	}
-	return b
-}
-
-// WithOtherDevices adds the given value to the OtherDevices field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the OtherDevices field.
-func (b *FirmwareTemplateStatusApplyConfiguration) WithOtherDevices(values ...string) *FirmwareTemplateStatusApplyConfiguration {
-	for i := range values {
-		b.OtherDevices = append(b.OtherDevices, values[i])
+		b.AssignedDevices = append(b.AssignedDevices, values[i])
 	}
 	return b
 }
