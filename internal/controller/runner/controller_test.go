@@ -184,7 +184,7 @@ func TestAJobOfAMachineWithoutHandlerFailsAndSaysWhatToDo(t *testing.T) {
 	c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed)
 	require.NotNil(t, c)
 	assert.Equal(t, v1alpha1.ReasonNoHandler, c.Reason)
-	for _, want := range []string{`machine "Lenovo 7X21" of node gpu-1`, "--pod-handlers", "planned again by itself"} {
+	for _, want := range []string{`machine "Lenovo 7X21" of node gpu-1`, "--pod-handlers", "planned again automatically"} {
 		assert.Contains(t, c.Message, want)
 	}
 	assert.NotNil(t, j.Status.CompletionTime)
@@ -196,7 +196,7 @@ func TestAJobOfAMachineWithoutHandlerFailsAndSaysWhatToDo(t *testing.T) {
 	require.NoError(t, w.Status().Update(t.Context(), &begun))
 	require.NoError(t, w.reconcile())
 	assert.False(t, meta.IsStatusConditionTrue(w.job("begun").Status.Conditions, v1alpha1.ConditionFailed), "what has begun is not declared over")
-	assert.Contains(t, <-w.events.Events, "nothing goes on with it")
+	assert.Contains(t, <-w.events.Events, "cannot continue")
 }
 
 func TestAPodThatCannotBeMadeIsReportedAndTriedAgain(t *testing.T) {

@@ -105,5 +105,5 @@ func TestASecretThatMayNotBeReadIsNamed(t *testing.T) {
 	_, err := b.reconcile("cx")
 	require.NoError(t, err)
 	assert.Equal(t, "False InvalidSpec", b.reason("cx", "Ready"))
-	assert.Contains(t, condition(b.get("cx").Status.Conditions, "Ready").Message, "name it in the operator's Role")
+	assert.Contains(t, condition(b.get("cx").Status.Conditions, "Ready").Message, "add it to the operator's Role")
 }

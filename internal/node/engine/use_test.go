@@ -148,7 +148,7 @@ func TestADriveThatNeedsItsPowerRemovedAsksForIt(t *testing.T) {
 		m.Sim.Inject("disk0", drivertest.NeedPower)
 		view := m.Run(m.Job("j", id))
 		j := requireFailed(t, view, "j", step.PowerCycleRequired, true)
-		assert.Contains(t, j.Record.Failure.Message, "take its power away")
+		assert.Contains(t, j.Record.Failure.Message, "cut its power")
 		assert.Empty(t, j.Record.Failure.Blames)
 		assert.Nil(t, j.Record.Rollback)
 		assert.Nil(t, view.Devices["disk0"].Unhealthy)
