@@ -164,17 +164,14 @@ const (
 	// ReasonSuperseded: the desired firmware changed before the job was admitted; a new job replaces it.
 	ReasonSuperseded = "Superseded"
 
-	// ReasonMaintenanceRequested: a NodeMaintenance exists and is not ready yet.
-	ReasonMaintenanceRequested = "MaintenanceRequested"
-	// ReasonMaintenanceReady: the node is cordoned and drained.
-	ReasonMaintenanceReady = "MaintenanceReady"
 	// ReasonMaintenanceUnavailable: the maintenance-operator's API is not installed; nothing proceeds.
 	ReasonMaintenanceUnavailable = "MaintenanceUnavailable"
-	// ReasonMaintenanceReleased: the maintenance is over.
-	ReasonMaintenanceReleased = "MaintenanceReleased"
 	// ReasonMaintenanceLost: the NodeMaintenance was deleted or ended by somebody else while the job ran.
 	ReasonMaintenanceLost = "MaintenanceLost"
 
+	// ReasonJobRejected: the daemon does not do what the job says: something else is desired of the device, or the job was started before and the journal
+	// does not have it. Nothing was written.
+	ReasonJobRejected = "JobRejected"
 	// ReasonImageRejected: the image is not one for exactly this board, or is damaged. Nothing was written.
 	ReasonImageRejected = "ImageRejected"
 	// ReasonImageUnavailable: the image could not be fetched from the operator, or the node's copy of it changed after it was verified. It says
@@ -182,11 +179,6 @@ const (
 	ReasonImageUnavailable = "ImageUnavailable"
 	// ReasonNodeDiskFull: the file system of the node's state directory has no room for the image. Nothing was written to the device.
 	ReasonNodeDiskFull = "NodeDiskFull"
-	// ReasonNotDesired: the job updates a device to something else than the operator assigned to it, or by another way. Nothing
-	// was written.
-	ReasonNotDesired = "NotDesired"
-	// ReasonStartedBefore: the job was started before, and the journal of the node does not have it. Nothing was done.
-	ReasonStartedBefore = "StartedBefore"
 	// ReasonHardwareChanged: the device is gone or other hardware is in its place, or the pins of the node are for another machine, which
 	// had its name before. Nothing was written.
 	ReasonHardwareChanged = "HardwareChanged"
@@ -209,34 +201,20 @@ const (
 	ReasonPowerCycleRequired = "PowerCycleRequired"
 	// ReasonCancelled: the job was cancelled.
 	ReasonCancelled = "Cancelled"
-	// ReasonWriteRunning: the job is cancelled, and the step that writes to the hardware is never broken off; the job ends after
-	// it.
-	ReasonWriteRunning = "WriteRunning"
-	// ReasonStepNotInterruptible: the job is cancelled, and the running step may not be interrupted; the job ends after it.
-	ReasonStepNotInterruptible = "StepNotInterruptible"
-	// ReasonGracePeriod: the job is cancelled, and its running step has until the end of the grace period to end by itself.
-	ReasonGracePeriod = "GracePeriod"
+	// ReasonWaitingForStep: the job is cancelled, and ends after the running step: it writes to the hardware, may not be interrupted, or has until the
+	// end of the grace period.
+	ReasonWaitingForStep = "WaitingForStep"
 	// ReasonArchiveFailed: the running firmware could not be archived. Nothing was written.
 	ReasonArchiveFailed = "ArchiveFailed"
-	// ReasonArchived: the previous firmware is archived, stays in a slot of the device, or is available as an image.
-	ReasonArchived = "Archived"
 	// ReasonRollbackUnavailable: the running firmware could not be restored and the policy requires that it can be, so
 	// nothing was written; or a rollback was needed and not possible.
 	ReasonRollbackUnavailable = "RollbackUnavailable"
-	// ReasonGuardInstalled: the kubelet runs a guard, which restores the previous firmware where the new one cuts the node off.
-	ReasonGuardInstalled = "GuardInstalled"
 	// ReasonGuardUnavailable: the kubelet runs no guard; the message says why. The job goes on. A node that its new firmware cuts
 	// off over a reboot is not restored without a person.
 	ReasonGuardUnavailable = "GuardUnavailable"
-	// ReasonNoScope: the host's systemd did not take a write over, so that the end of the daemon's pod would have ended it too.
-	ReasonNoScope = "NoScope"
-	// ReasonNoInhibitor: the host did not promise to put a shutdown off until a write had ended.
-	ReasonNoInhibitor = "NoInhibitor"
 	// ReasonWriteUnprotected: the end of the daemon's container would have ended a write, and the policy requires that it would not.
 	// Nothing was written.
 	ReasonWriteUnprotected = "WriteUnprotected"
-	// ReasonRollingBack: the previous firmware is being restored.
-	ReasonRollingBack = "RollingBack"
 	// ReasonRolledBack: the previous firmware runs again and the node is healthy.
 	ReasonRolledBack = "RolledBack"
 	// ReasonNeedsIntervention: nothing more is done until a person acts.
@@ -252,15 +230,11 @@ const (
 	ReasonAttemptsExhausted = "AttemptsExhausted"
 	// ReasonStepFailed: a step of a Steps job failed; the message names it.
 	ReasonStepFailed = "StepFailed"
+	// ReasonNoRunner: nothing is configured to execute the job, or its pod could not be made; the message says which.
+	ReasonNoRunner = "NoRunner"
 	// ReasonHealthAdvice: an executable of wanted.d reports the node as unhealthy, or has stopped doing so. It is
 	// emitted as an event only; no decision depends on it.
 	ReasonHealthAdvice = "HealthAdvice"
-	// ReasonNoHandler: no handler image is configured for the machine's model. Nothing was done.
-	ReasonNoHandler = "NoHandler"
-	// ReasonPodCreated: a pod that executes the job was created.
-	ReasonPodCreated = "PodCreated"
-	// ReasonPodNotCreated: the pod that executes the job could not be created. The operator tries again.
-	ReasonPodNotCreated = "PodNotCreated"
 	// ReasonReleased: a person returned the held node to service.
 	ReasonReleased = "Released"
 )

@@ -120,7 +120,7 @@ type FirmwareFile struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(https?|file)://[^ ]+$') || self.startsWith('oci://')",message="url must begin with https://, http://, file:// or oci:// and hold no blanks"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(https?|file)://[^ ]+$') || self.startsWith('oci://')",message="url must begin with https://, http://, file:// or oci:// and contain no spaces"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/ @]+/[^ @]+@sha256:[0-9a-f]{64}$')",message="an OCI reference is oci://registry/repository@sha256:digest, because a registry may move a tag to another artifact"
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('oci://') || !self.matches('^[a-z]+://[^/]*@')",message="url must not carry credentials"
 	URL string `json:"url,omitempty"`

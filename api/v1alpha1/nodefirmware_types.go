@@ -67,7 +67,7 @@ type FirmwarePin struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.trim() == self",message="version must not begin or end with blanks"
+	// +kubebuilder:validation:XValidation:rule="self.trim() == self",message="version must not begin or end with spaces"
 	Version string `json:"version,omitempty"`
 	// sourceRef names the FirmwareSource that holds the image.
 	// +required

@@ -153,7 +153,7 @@ func TestFirmwareTemplateValidation(t *testing.T) {
 		{name: "a version with blanks inside", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Version = "A 1.0" }},
 		{name: "a version that ends with a blank", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Version = "22.41.1000 "
-		}, field: "spec.rules[0].version", message: "version must not begin or end with blanks"},
+		}, field: "spec.rules[0].version", message: "version must not begin or end with spaces"},
 		{name: "a version of 64 characters", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Version = strings.Repeat("1", 64)
 		}},
@@ -225,9 +225,9 @@ func TestFirmwareSourceValidation(t *testing.T) {
 		{name: "an http URL", change: url("http://firmware.example.com/a.bin")},
 		{name: "a file URL", change: url("file:///a.bin")},
 		{name: "an ftp URL", change: url("ftp://firmware.example.com/a.bin"),
-			field: "spec.files[0].url", message: "url must begin with https://, http://, file:// or oci:// and hold no blanks"},
+			field: "spec.files[0].url", message: "url must begin with https://, http://, file:// or oci:// and contain no spaces"},
 		{name: "a URL with a blank", change: url("https://firmware.example.com/a b.bin"),
-			field: "spec.files[0].url", message: "url must begin with https://, http://, file:// or oci:// and hold no blanks"},
+			field: "spec.files[0].url", message: "url must begin with https://, http://, file:// or oci:// and contain no spaces"},
 		{name: "a URL with credentials", change: url("https://user:secret@firmware.example.com/a.bin"),
 			field: "spec.files[0].url", message: "url must not carry credentials"},
 		{name: "a URL with an @ in its path", change: url("https://firmware.example.com/a@1.bin")},
@@ -412,7 +412,7 @@ func TestNodeFirmwareValidation(t *testing.T) {
 			field: "spec.pins[0].version", message: "Required"},
 		{name: "a pinned version that begins with a blank", change: func(o *v1alpha1.NodeFirmware) {
 			pin(o).Version = " 2.61"
-		}, field: "spec.pins[0].version", message: "version must not begin or end with blanks"},
+		}, field: "spec.pins[0].version", message: "version must not begin or end with spaces"},
 		{name: "a pin without a source", change: func(o *v1alpha1.NodeFirmware) { pin(o).SourceRef.Name = "" },
 			field: "spec.pins[0].sourceRef", message: "Required"},
 	}

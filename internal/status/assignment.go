@@ -60,12 +60,12 @@ func blockMessage(b match.Block) string {
 		return fmt.Sprintf("FirmwareSource %q holds different images of version %s for this device (%s). Give each image its models or boardIDs.",
 			b.Source, b.Version, hardware(b))
 	case v1alpha1.ReasonPaused:
-		return fmt.Sprintf("The assignment has no image yet and FirmwareTemplate %q is paused. Set its state to Active to go on.", b.By.Name)
+		return fmt.Sprintf("The assignment has no image yet and FirmwareTemplate %q is paused. Set its state to Active to continue.", b.By.Name)
 	case v1alpha1.ReasonInvalidSpec:
 		if b.Message != "" { // of the source
 			return sentence(b.Message)
 		}
-		return fmt.Sprintf("The assignment has no image yet and FirmwareTemplate %q cannot be worked with. Correct its spec.", b.By.Name)
+		return fmt.Sprintf("The assignment has no image yet and FirmwareTemplate %q is invalid. Correct its spec.", b.By.Name)
 	case v1alpha1.ReasonReadFailed:
 		return "The device could not be read in the last scan, so no image is chosen for it. Every scan tries again."
 	}

@@ -80,12 +80,12 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 		if f.Observed.Unreadable != "" {
 			return reconciling(v1alpha1.ReasonReadFailed, unreadable(f))
 		}
-		return ready(v1alpha1.ReasonNotAssigned, "No template and no pin assigns a firmware to the device.")
+		return ready(v1alpha1.ReasonNotAssigned, "No template or pin assigns firmware to the device.")
 	case plan.UpToDate:
 		return ready(v1alpha1.ReasonUpToDate, upToDate(f))
 	case plan.Differs:
 		return stalled(v1alpha1.ReasonOutOfDate, fmt.Sprintf(
-			"Runs %s, wanted %s. The policy is Validate, so nothing is flashed; set policy to Apply to flash it.",
+			"Runs %s instead of %s. The policy is Validate, so nothing is flashed; set policy to Apply to flash it.",
 			orUnknown(f.Observed.Running), f.Desired))
 	}
 	if c := active(old, v1alpha1.ConditionBlocked); c != nil {
@@ -140,7 +140,7 @@ func upToDate(f DeviceFacts) string {
 }
 
 func updateFailed(f DeviceFacts) string {
-	return fmt.Sprintf("The update to %s failed and is not tried again by itself%s. To try again: %s",
+	return fmt.Sprintf("The update to %s failed and is not retried automatically%s. To try again: %s",
 		cmp.Or(f.Verdict.Version, f.Desired), detail(f.Failure), patchNow(f.Node, "retry"))
 }
 

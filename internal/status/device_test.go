@@ -101,7 +101,7 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonOutOfDate, kstatus: status.FailedStatus, says: "set policy to Apply"},
 		"downgrade": {
 			given:  given{Observed: observed(), Desired: want("22.31.1")},
-			reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: "write downgrade: Allow"},
+			reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: "set downgrade to Allow"},
 		"failed before": {
 			given: given{Node: "n1", Failure: "the tool said no", Desired: want("22.41.1000"),
 				Observed: observed(func(f *plan.Facts) { f.FailedDigest = wanted })},

@@ -54,7 +54,7 @@ type JobFacts struct {
 	Overdue string
 	// Cancelling is what the cancellation of the job waits for, empty where it waits for nothing; CancelForce says that it is
 	// one by force, and GraceUntil when its grace period ends.
-	Cancelling  step.Reason
+	Cancelling  step.Delay
 	CancelForce bool
 	GraceUntil  time.Time
 	// Summary of a complete job.
@@ -74,7 +74,7 @@ func jobArchived(f JobFacts) []Condition {
 		return []Condition{{v1alpha1.ConditionRollbackAvailable, metav1.ConditionFalse, v1alpha1.ReasonRollbackUnavailable,
 			sentence("The running firmware cannot be restored on " + strings.Join(f.NoWayBack, "; "))}}
 	case f.Archived:
-		return []Condition{{v1alpha1.ConditionRollbackAvailable, metav1.ConditionTrue, v1alpha1.ReasonArchived,
+		return []Condition{{v1alpha1.ConditionRollbackAvailable, metav1.ConditionTrue, v1alpha1.ReasonSucceeded,
 			"The previous firmware can be restored on every device of the job."}}
 	}
 	return nil
@@ -87,33 +87,31 @@ func jobGuarded(f JobFacts) []Condition {
 		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonGuardUnavailable,
 			sentence("The node had no guard while the job ran: " + f.Unguarded)}}
 	case f.Guarded && f.Outcome != "":
-		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonGuardInstalled,
+		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonSucceeded,
 			"The node had a guard while the job ran."}}
 	case f.Unguarded != "":
 		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonGuardUnavailable,
 			sentence("If the new firmware of its network adapter cuts this node off, nothing restores it after a reboot: " + f.Unguarded)}}
 	case f.Guarded:
-		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonGuardInstalled,
+		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonSucceeded,
 			"The node restores the previous firmware by itself if its network adapter cuts it off, even after a reboot."}}
 	}
 	return nil
 }
 
-// jobExposed says what could have ended a write. Where both could, the reason is that of the pod.
+// jobExposed says what could have ended a write.
 func jobExposed(f JobFacts) []Condition {
-	var reasons, amiss []string
+	var amiss []string
 	if f.Unprotected != "" {
-		reasons = append(reasons, v1alpha1.ReasonNoScope)
 		amiss = append(amiss, "the host's systemd did not take over a write, so do not delete the daemon's pod before the job has ended: "+f.Unprotected)
 	}
 	if f.Uninhibited != "" {
-		reasons = append(reasons, v1alpha1.ReasonNoInhibitor)
 		amiss = append(amiss, "a shutdown of the host could not be delayed, so do not force a reboot before the job has ended: "+f.Uninhibited)
 	}
 	if len(amiss) == 0 {
 		return nil
 	}
-	return []Condition{{Type: v1alpha1.ConditionWriteExposed, Status: metav1.ConditionTrue, Reason: reasons[0], Message: sentence(strings.Join(amiss, "; "))}}
+	return []Condition{{Type: v1alpha1.ConditionWriteExposed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWriteUnprotected, Message: sentence(strings.Join(amiss, "; "))}}
 }
 
 // jobRollback says how far the rollback is.
@@ -128,7 +126,7 @@ func jobRollback(f JobFacts) []Condition {
 	case r.Failure != nil:
 		c.Reason, c.Message = v1alpha1.ReasonNeedsIntervention, sentence(r.Failure.Message)
 	default:
-		c.Reason = v1alpha1.ReasonRollingBack
+		c.Reason = v1alpha1.ReasonProgressing
 		c.Message = fmt.Sprintf("The previous firmware is being restored on %s.", strings.Join(r.Devices, ", "))
 	}
 	return []Condition{c}
@@ -212,15 +210,15 @@ func jobMaintenance(f JobFacts) []Condition {
 	case !f.MaintenanceRequested:
 		return nil
 	case f.MaintenanceEnded:
-		c.Reason, c.Message = v1alpha1.ReasonMaintenanceReleased, "The maintenance is over."
+		c.Reason, c.Message = v1alpha1.ReasonReleased, "The maintenance is over."
 	case f.Failure != nil && f.Failure.Reason == step.MaintenanceLost:
 		c.Reason, c.Message = v1alpha1.ReasonMaintenanceLost, f.Failure.Message
 	case f.Maintenance == step.MaintenanceNotInstalled:
 		c.Reason, c.Message = v1alpha1.ReasonMaintenanceUnavailable, f.Waiting
 	case f.Maintenance == step.MaintenanceReady:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonMaintenanceReady, "The node is out of service for this job."
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "The node is out of service for this job."
 	default:
-		c.Reason, c.Message = v1alpha1.ReasonMaintenanceRequested, f.Waiting
+		c.Reason, c.Message = v1alpha1.ReasonPending, f.Waiting
 	}
 	return []Condition{c}
 }

@@ -33,7 +33,7 @@ func TestJobConditions(t *testing.T) {
 		},
 		"waits for the maintenance": {
 			status.JobFacts{Step: "maintenance", Waiting: "draining", MaintenanceRequested: true, Maintenance: step.MaintenanceRequested},
-			[]string{"MaintenanceReady=False/MaintenanceRequested", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
+			[]string{"MaintenanceReady=False/Pending", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
 		},
 		"no maintenance-operator": {
 			status.JobFacts{Step: "maintenance", Waiting: "install it", MaintenanceRequested: true, Maintenance: step.MaintenanceNotInstalled},
@@ -44,19 +44,19 @@ func TestJobConditions(t *testing.T) {
 		},
 		"in maintenance": {
 			status.JobFacts{Step: "flash nic0", MaintenanceRequested: true, Maintenance: step.MaintenanceReady},
-			[]string{"MaintenanceReady=True/MaintenanceReady", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
+			[]string{"MaintenanceReady=True/Succeeded", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
 		},
 		"cancelled while it writes": {
 			status.JobFacts{Step: "flash nic0", Cancelling: step.WriteRunning, CancelForce: true},
-			[]string{"Cancelling=True/WriteRunning", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
+			[]string{"Cancelling=True/WaitingForStep", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
 		},
 		"cancelled with a grace period": {
 			status.JobFacts{Step: "archive nic0", Cancelling: step.GracePeriod, GraceUntil: time.Unix(60, 0)},
-			[]string{"Cancelling=True/GracePeriod", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
+			[]string{"Cancelling=True/WaitingForStep", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
 		},
 		"complete": {
 			status.JobFacts{Outcome: step.Complete, MaintenanceRequested: true, MaintenanceEnded: true, Summary: "done"},
-			[]string{"Complete=True/Succeeded", "MaintenanceReady=False/MaintenanceReleased", "Ready=True/Succeeded"}, kstatus.CurrentStatus,
+			[]string{"Complete=True/Succeeded", "MaintenanceReady=False/Released", "Ready=True/Succeeded"}, kstatus.CurrentStatus,
 		},
 		"failed before the maintenance": {
 			status.JobFacts{Outcome: step.Failed, Failure: &step.Failure{Reason: step.ImageRejected, Message: "m", Step: "preflight"}},
@@ -65,14 +65,14 @@ func TestJobConditions(t *testing.T) {
 		"held": {
 			status.JobFacts{Outcome: step.Failed, Failure: failure, Held: true, Node: "n1", MaintenanceRequested: true, Maintenance: step.MaintenanceReady},
 			[]string{
-				"Failed=True/WriteFailed", "Held=True/WriteFailed", "MaintenanceReady=True/MaintenanceReady", "Ready=False/WriteFailed",
+				"Failed=True/WriteFailed", "Held=True/WriteFailed", "MaintenanceReady=True/Succeeded", "Ready=False/WriteFailed",
 				"Stalled=True/WriteFailed",
 			}, kstatus.FailedStatus,
 		},
 		"released": {
 			status.JobFacts{Outcome: step.Failed, Failure: failure, Released: true, MaintenanceRequested: true, MaintenanceEnded: true},
 			[]string{
-				"Failed=True/WriteFailed", "MaintenanceReady=False/MaintenanceReleased", "Ready=False/Released", "Stalled=True/Released",
+				"Failed=True/WriteFailed", "MaintenanceReady=False/Released", "Ready=False/Released", "Stalled=True/Released",
 			}, kstatus.FailedStatus,
 		},
 		"taken over": {
@@ -151,10 +151,10 @@ func TestWhatCouldEndAWriteIsAConditionOfItsJob(t *testing.T) {
 	}
 	assert.Nil(t, condition(status.JobFacts{}), "nothing is known to be amiss")
 	c := condition(status.JobFacts{Uninhibited: "i/o timeout"})
-	assert.Equal(t, v1alpha1.ReasonNoInhibitor, c.Reason)
+	assert.Equal(t, v1alpha1.ReasonWriteUnprotected, c.Reason)
 	assert.Contains(t, c.Message, "do not force a reboot before the job has ended: i/o timeout")
 	c = condition(status.JobFacts{Unprotected: "no systemd here", Uninhibited: "no bus"})
-	assert.Equal(t, v1alpha1.ReasonNoScope, c.Reason, "what a deleted pod ends is the greater danger")
+	assert.Equal(t, v1alpha1.ReasonWriteUnprotected, c.Reason, "what a deleted pod ends is the greater danger")
 	assert.Regexp(t, "do not delete the daemon's pod.*no systemd here; .*no bus", c.Message)
 }
 

@@ -12,7 +12,7 @@ import (
 
 // jobCancelling says what a cancellation waits for.
 func jobCancelling(f JobFacts) []Condition {
-	c := Condition{Type: v1alpha1.ConditionCancelling, Status: metav1.ConditionTrue, Reason: string(f.Cancelling)}
+	c := Condition{Type: v1alpha1.ConditionCancelling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWaitingForStep}
 	switch {
 	case f.Outcome != "" || f.Cancelling == "":
 		return nil

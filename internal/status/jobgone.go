@@ -27,7 +27,7 @@ func JobNodeGone(node string, old []metav1.Condition, generation int64, now time
 	want := append(stalled(v1alpha1.ReasonNodeGone, message),
 		Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonNodeGone, message})
 	if meta.FindStatusCondition(old, v1alpha1.ConditionMaintenanceReady) != nil {
-		want = append(want, Condition{v1alpha1.ConditionMaintenanceReady, metav1.ConditionFalse, v1alpha1.ReasonMaintenanceReleased,
+		want = append(want, Condition{v1alpha1.ConditionMaintenanceReady, metav1.ConditionFalse, v1alpha1.ReasonReleased,
 			"The maintenance ended with the Node."})
 	}
 	return Merge(old, generation, now, JobConditions, want...)

@@ -24,7 +24,7 @@ func MachineName(m *v1alpha1.Machine) string {
 func JobNoHandler(node string, m *v1alpha1.Machine, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	message := fmt.Sprintf("No handler is configured for %s of node %s, so nothing was done. Add one to the file of the operator's --pod-handlers "+
 		"and restart the operator; an update that is still desired is then planned again automatically.", MachineName(m), node)
-	want := append(stalled(v1alpha1.ReasonNoHandler, message),
-		Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonNoHandler, message})
+	want := append(stalled(v1alpha1.ReasonNoRunner, message),
+		Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonNoRunner, message})
 	return Merge(old, generation, now, JobConditions, want...)
 }

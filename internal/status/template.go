@@ -34,7 +34,7 @@ func templateReady(t match.Tally) []Condition {
 		return stalled(v1alpha1.ReasonInvalidSpec,
 			t.Invalid+". Correct the field; until then the template assigns nothing new and withdraws nothing.")
 	case t.Updating+t.Pending > 0:
-		progress := fmt.Sprintf("%s, %s.", applied(t), quantity(int(t.Updating+t.Pending), "device is on its way", "devices are on their way"))
+		progress := fmt.Sprintf("%s, %s.", applied(t), quantity(int(t.Updating+t.Pending), "device is in progress", "devices are in progress"))
 		return reconciling(v1alpha1.ReasonProgressing, joined(progress, trouble))
 	case t.Waiting > 0:
 		return reconciling(v1alpha1.ReasonSourceNotReady, joined(applied(t)+".", trouble))
@@ -42,13 +42,13 @@ func templateReady(t match.Tally) []Condition {
 		return stalled(reason, joined(applied(t)+".", trouble))
 	case t.Paused:
 		return ready(v1alpha1.ReasonPaused, fmt.Sprintf(
-			"Paused: %s, and %s. Set state to Active to go on.", applied(t),
+			"Paused: %s, and %s. Set state to Active to continue.", applied(t),
 			quantity(int(t.Unassigned), "matching device is not assigned", "matching devices are not assigned")))
 	case t.Matched == 0:
 		return reconciling(v1alpha1.ReasonNoMatch, noMatch(t))
 	}
 	if pinned := t.Matched - t.Applied - t.NotApplied; pinned > 0 {
-		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("%s; pins decide %s.", applied(t),
+		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("%s; pins override it on %s.", applied(t),
 			quantity(int(pinned), "matching device", "matching devices")))
 	}
 	return ready(v1alpha1.ReasonSucceeded, applied(t)+".")
@@ -57,10 +57,10 @@ func templateReady(t match.Tally) []Condition {
 // noMatch says what was looked for and what came nearest.
 func noMatch(t match.Tally) string {
 	if t.Nodes == 0 {
-		return "No node is chosen: none has the labels of nodeSelector and the vendor and model of machine. " +
+		return "No node is selected: none has the labels of nodeSelector and the vendor and model of machine. " +
 			"To compare: kubectl get nodefirmwares -o wide; kubectl get nodes --show-labels"
 	}
-	chosen := quantity(int(t.Nodes), "chosen node", "chosen nodes")
+	chosen := quantity(int(t.Nodes), "selected node", "selected nodes")
 	if t.Nearest == nil {
 		return fmt.Sprintf("No device matches on %s, and none is of the class that a rule names. To see what there is: kubectl get nodedevices -o wide", chosen)
 	}
@@ -72,7 +72,7 @@ func noMatch(t match.Tally) string {
 		}
 		differs = append(differs, fmt.Sprintf("%s (the device reports %s)", d.Field, has))
 	}
-	return fmt.Sprintf("No device matches on %s. Rule %q comes nearest to device %s and differs in %s. "+
+	return fmt.Sprintf("No device matches on %s. Rule %q is closest to device %s, but differs in %s. "+
 		"Correct the selector, or wait for the devices. To compare: kubectl get nodedevices -o wide",
 		chosen, t.Nearest.Rule, t.Nearest.Device, strings.Join(differs, ", "))
 }
@@ -99,7 +99,7 @@ func templateTrouble(t match.Tally) (text, reason string) {
 		add(v1alpha1.ReasonConflict, templateConflict(t))
 	}
 	if t.Failed > 0 {
-		add(v1alpha1.ReasonUpdateFailed, fmt.Sprintf("%s (first: %s) and is not tried again by itself; to try again: %s.",
+		add(v1alpha1.ReasonUpdateFailed, fmt.Sprintf("%s (first: %s) and is not retried automatically; to try again: %s.",
 			quantity(int(t.Failed), "update failed", "updates failed"), t.Failures[0].Device,
 			patchNow(t.Failures[0].Node, "retry")))
 	}
@@ -121,6 +121,6 @@ func templateConflict(t match.Tally) string {
 	for _, c := range t.Conflicts {
 		names = append(names, c.Device)
 	}
-	return fmt.Sprintf("%s by another rule too (first: %s; %s by %s). Nothing changes there until one rule is left: narrow a selector, or delete a rule.",
+	return fmt.Sprintf("%s by another rule too (first: %s; %s by %s). Nothing changes there until only one rule is left: narrow a selector, or delete a rule.",
 		quantity(int(t.Conflicting), "device is claimed", "devices are claimed"), strings.Join(names, ", "), first.Device, partyList(first.Parties))
 }

@@ -29,16 +29,16 @@ func TestTemplateConditions(t *testing.T) {
 		message []string
 	}{
 		{"all run it", match.Tally{Counts: match.Counts{Matched: 2, Applied: 2}}, v1alpha1.ReasonSucceeded, "", []string{"2 of 2 assigned devices"}},
-		{"no node yet", match.Tally{}, v1alpha1.ReasonNoMatch, v1alpha1.ConditionReconciling, []string{"No node is chosen", "nodeSelector", "machine"}},
-		{"no device of the class", match.Tally{Nodes: 3}, v1alpha1.ReasonNoMatch, v1alpha1.ConditionReconciling, []string{"3 chosen nodes", "class", "kubectl get nodedevices"}},
+		{"no node yet", match.Tally{}, v1alpha1.ReasonNoMatch, v1alpha1.ConditionReconciling, []string{"No node is selected", "nodeSelector", "machine"}},
+		{"no device of the class", match.Tally{Nodes: 3}, v1alpha1.ReasonNoMatch, v1alpha1.ConditionReconciling, []string{"3 selected nodes", "class", "kubectl get nodedevices"}},
 		{
 			"a wrong board id", match.Tally{Nodes: 3, Nearest: &match.Near{Device: "n1-nic", Rule: "cx6dx", Differs: []match.Difference{{Field: "boardIDs", Has: "MT_1"}, {Field: "serialNumbers"}}}},
 			v1alpha1.ReasonNoMatch, v1alpha1.ConditionReconciling,
-			[]string{"3 chosen nodes", `Rule "cx6dx" comes nearest to device n1-nic`, "boardIDs (the device reports MT_1), serialNumbers (the device reports no value)", "kubectl get nodedevices"},
+			[]string{"3 selected nodes", `Rule "cx6dx" is closest to device n1-nic`, "boardIDs (the device reports MT_1), serialNumbers (the device reports no value)", "kubectl get nodedevices"},
 		},
-		{"pinned elsewhere", match.Tally{Counts: match.Counts{Matched: 1}}, v1alpha1.ReasonSucceeded, "", []string{"pins decide 1 matching device"}},
+		{"pinned elsewhere", match.Tally{Counts: match.Counts{Matched: 1}}, v1alpha1.ReasonSucceeded, "", []string{"pins override it on 1 matching device"}},
 		{"invalid", match.Tally{Invalid: "spec.nodeSelector: bad", Counts: match.Counts{Matched: 1, Pending: 1}}, v1alpha1.ReasonInvalidSpec, v1alpha1.ConditionStalled, []string{"spec.nodeSelector: bad", "withdraws nothing"}},
-		{"pending", match.Tally{Counts: match.Counts{Matched: 2, Applied: 1, NotApplied: 1, Pending: 1}}, v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, []string{"1 of 2", "1 device is on its way"}},
+		{"pending", match.Tally{Counts: match.Counts{Matched: 2, Applied: 1, NotApplied: 1, Pending: 1}}, v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, []string{"1 of 2", "1 device is in progress"}},
 		{"updating", match.Tally{Counts: match.Counts{Matched: 2, NotApplied: 2, Updating: 1, Pending: 1}}, v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, nil},
 		{
 			"some on their way, some failed",

@@ -166,9 +166,9 @@ func Downgrade(d Desired, f Facts) string {
 	}
 	switch d.Version.Compare(f.Running, f.Format) {
 	case inventory.Older:
-		return fmt.Sprintf("%s is older than the running %s; write downgrade: Allow to flash it", d.Version, f.Running)
+		return fmt.Sprintf("%s is older than the running %s; set downgrade to Allow to flash it", d.Version, f.Running)
 	case inventory.Incomparable:
-		return fmt.Sprintf("%s cannot be ordered against the running %s; write downgrade: Allow to flash it", d.Version, f.Running)
+		return fmt.Sprintf("%s cannot be ordered against the running %s; set downgrade to Allow to flash it", d.Version, f.Running)
 	}
 	return ""
 }

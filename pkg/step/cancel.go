@@ -2,19 +2,22 @@ package step
 
 import "github.com/nodefirmware/node-firmware-operator/pkg/plan"
 
-// What a cancellation waits for.
+// Delay is what a cancellation waits for.
+type Delay string
+
+// The delays.
 const (
 	// WriteRunning: the running step writes to the hardware, and a write is never broken off.
-	WriteRunning Reason = "WriteRunning"
+	WriteRunning Delay = "WriteRunning"
 	// StepNotInterruptible: the running step may not be interrupted.
-	StepNotInterruptible Reason = "StepNotInterruptible"
+	StepNotInterruptible Delay = "StepNotInterruptible"
 	// GracePeriod: the running step may be interrupted, and has until the end of the grace period to end by itself.
-	GracePeriod Reason = "GracePeriod"
+	GracePeriod Delay = "GracePeriod"
 )
 
 // CancelAwaits says what the cancellation of a job waits for; empty where it waits for nothing and where it has ended the job.
 // The argument says that the grace period of the cancellation has not ended.
-func CancelAwaits(r Record, grace bool) Reason {
+func CancelAwaits(r Record, grace bool) Delay {
 	i := r.Current()
 	if i < 0 {
 		return ""

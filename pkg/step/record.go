@@ -197,9 +197,8 @@ const (
 	SignatureInvalid       Reason = "SignatureInvalid"
 	SignatureUntrusted     Reason = "SignatureUntrusted"
 	NodeDiskFull           Reason = "NodeDiskFull"
-	NotDesired             Reason = "NotDesired"
-	StartedBefore          Reason = "StartedBefore"
-	HardwareChanged          Reason = "HardwareChanged"
+	JobRejected            Reason = "JobRejected"
+	HardwareChanged        Reason = "HardwareChanged"
 	ReadFailed             Reason = "ReadFailed"
 	NotUpdatable           Reason = "NotUpdatable"
 	DowngradeForbidden     Reason = "DowngradeForbidden"
@@ -227,7 +226,7 @@ const (
 // may be planned again without a person's request.
 func (r Reason) Passing() bool {
 	switch r {
-	case ImageUnavailable, NodeDiskFull, ReadFailed, NotDesired, StartedBefore, HardwareChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut,
+	case ImageUnavailable, NodeDiskFull, ReadFailed, JobRejected, HardwareChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut,
 		UnhealthyBefore, WriteUnprotected, SignatureMissing: // the operator may have the signature later
 		return true
 	}

@@ -25,7 +25,7 @@ func (d decider) archive() Action {
 	case ret.Failure != nil:
 		return d.fail(ret.Failure.Reason, "%s", ret.Failure.Message)
 	case ret.Rollback == inventory.RollbackNone && d.r.RollbackRequired:
-		return d.fail(RollbackUnavailable, "the running firmware could not be restored, which the rollout policy requires: %s", ret.RollbackMessage)
+		return d.fail(RollbackUnavailable, "the running firmware could not be restored, and the rollout policy requires that it can be: %s", ret.RollbackMessage)
 	case ret.Rollback == inventory.RollbackNone:
 		return d.succeed("the running firmware cannot be restored: " + ret.RollbackMessage)
 	}
@@ -69,7 +69,7 @@ func (d decider) firstFlash(dev Device, want inventory.Version) Action {
 // disturb begins an attempt of a step that writes to the device, once that may be disturbed.
 func (d decider) disturb(dev Device) Action {
 	if dev.Hold != "" {
-		return d.await("the device is left alone while " + dev.Hold + "; repair it, and the job goes on by itself")
+		return d.await("the device is left alone while " + dev.Hold + "; repair it, and the job continues by itself")
 	}
 	return d.write()
 }

@@ -98,7 +98,7 @@ func (c *cluster) report(j *v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
 	s.Conditions = []metav1.Condition{
 		{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProgressing, LastTransitionTime: now},
 		{Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonProgressing, LastTransitionTime: now},
-		{Type: v1alpha1.ConditionMaintenanceReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMaintenanceReady, LastTransitionTime: now},
+		{Type: v1alpha1.ConditionMaintenanceReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, LastTransitionTime: now},
 		{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted, LastTransitionTime: now},
 	}
 	s.Maintenance, s.StartTime = &v1alpha1.MaintenanceWindow{StartTime: &now}, &now

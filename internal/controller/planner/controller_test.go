@@ -728,7 +728,7 @@ func TestARefusedRetryOfAHeldNodeIsTriedAgainWithGrowingPauses(t *testing.T) {
 		w.settle()
 		j := w.queued()
 		require.Equal(t, "nic=2", devices(j))
-		meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNotDesired})
+		meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonJobRejected})
 		w.set(j, nil, v1alpha1.ConditionAdmitted)
 		waits = append(waits, w.reconcile().RequeueAfter)
 		require.Nil(t, w.queued())

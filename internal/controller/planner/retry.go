@@ -66,7 +66,7 @@ func (f facts) cleared() int {
 // right, but with growing pauses. NoHandler is the operator's own reason: no node ever took up the job.
 func isPassing(j *v1alpha1.FirmwareJob) bool {
 	reason := j.FailureReason()
-	return reason == v1alpha1.ReasonNoHandler || step.Reason(reason).Passing()
+	return reason == v1alpha1.ReasonNoRunner || step.Reason(reason).Passing()
 }
 
 // succeededSince reports whether a later job brought the image to run on the device, so that older failures do not count.

@@ -67,5 +67,5 @@ func verdictOn(j *v1alpha1.FirmwareJob, device string) schedule.Verdict {
 
 // saysNothing reports whether a failure for this reason says nothing about an image.
 func saysNothing(reason string) bool {
-	return reason == v1alpha1.ReasonNoHandler || reason == v1alpha1.ReasonCancelled || step.Reason(reason).Passing()
+	return reason == v1alpha1.ReasonNoRunner || reason == v1alpha1.ReasonCancelled || step.Reason(reason).Passing()
 }

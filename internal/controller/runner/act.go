@@ -23,7 +23,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 		errs = append(errs, r.refuse(ctx, f, &d.unhandled[i]))
 	}
 	if j := d.stranded; j != nil {
-		r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoHandler, "Execute",
+		r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoRunner, "Execute",
 			"The job cannot continue: no handler is configured for %s any more. Add the handler to the file of the operator's --pod-handlers again and restart the operator.",
 			status.MachineName(f.firmware.Status.Machine))
 	}
@@ -49,7 +49,7 @@ func (r *Reconciler) refuse(ctx context.Context, f facts, j *v1alpha1.FirmwareJo
 	case err != nil:
 		return fmt.Errorf("fail firmware job that no handler is for: %w", err)
 	}
-	r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoHandler, "Execute",
+	r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoRunner, "Execute",
 		"No handler is configured for %s of node %s.", status.MachineName(f.firmware.Status.Machine), f.node)
 	return nil
 }
@@ -74,13 +74,13 @@ func (r *Reconciler) create(ctx context.Context, f facts, w work) error {
 	case apierrors.IsAlreadyExists(err): // the cache is behind, or an earlier one is about to go; its event follows
 		return nil
 	case err != nil && job != nil:
-		r.recorder.Eventf(job, nil, corev1.EventTypeWarning, v1alpha1.ReasonPodNotCreated, "Execute", "%v", err)
+		r.recorder.Eventf(job, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoRunner, "Execute", "%v", err)
 		fallthrough
 	case err != nil:
 		return fmt.Errorf("make pod of firmware job %s: %w", w.name, err)
 	}
 	if job != nil {
-		r.recorder.Eventf(job, pod, corev1.EventTypeNormal, v1alpha1.ReasonPodCreated, "Execute",
+		r.recorder.Eventf(job, pod, corev1.EventTypeNormal, v1alpha1.ReasonProgressing, "Execute",
 			"Pod %s/%s executes the job with the image %s.", pod.Namespace, pod.Name, w.handler.Image)
 	}
 	return nil

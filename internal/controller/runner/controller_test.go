@@ -153,7 +153,7 @@ func TestAJobPodIsLikeTheDaemonsExceptForWhatItIs(t *testing.T) { // R000-60
 	assert.Equal(t, corev1.RestartPolicyOnFailure, p.Spec.RestartPolicy)
 	p.Spec.NodeName, p.Spec.RestartPolicy, p.Spec.Containers = "", "", template.Containers
 	assert.Equal(t, template, p.Spec, "all else is the daemon's: volumes, account, namespaces of the host, grace period, priority, tolerations")
-	assert.Contains(t, <-w.events.Events, v1alpha1.ReasonPodCreated)
+	assert.Contains(t, <-w.events.Events, v1alpha1.ReasonProgressing)
 
 	require.NoError(t, w.reconcile())
 	assert.Len(t, w.pods(), 1, "R000-54")
@@ -183,13 +183,13 @@ func TestAJobOfAMachineWithoutHandlerFailsAndSaysWhatToDo(t *testing.T) {
 	j := w.job("waiting")
 	c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed)
 	require.NotNil(t, c)
-	assert.Equal(t, v1alpha1.ReasonNoHandler, c.Reason)
+	assert.Equal(t, v1alpha1.ReasonNoRunner, c.Reason)
 	for _, want := range []string{`machine "Lenovo 7X21" of node gpu-1`, "--pod-handlers", "planned again automatically"} {
 		assert.Contains(t, c.Message, want)
 	}
 	assert.NotNil(t, j.Status.CompletionTime)
 	assert.True(t, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionAdmitted), "the condition is the rollout's")
-	assert.Contains(t, <-w.events.Events, v1alpha1.ReasonNoHandler)
+	assert.Contains(t, <-w.events.Events, v1alpha1.ReasonNoRunner)
 	apitest.RequireStatus(t, j, status.FailedStatus)
 
 	require.NoError(t, w.Create(t.Context(), &begun))
@@ -219,7 +219,7 @@ func TestAPodThatCannotBeMadeIsReportedAndTriedAgain(t *testing.T) {
 			require.ErrorContains(t, w.reconcile(), c.want)
 			assert.Empty(t, w.pods())
 			event := <-w.events.Events
-			assert.Contains(t, event, v1alpha1.ReasonPodNotCreated)
+			assert.Contains(t, event, v1alpha1.ReasonNoRunner)
 			assert.Contains(t, event, c.want)
 			apitest.RequireStatus(t, w.job("a"), status.InProgressStatus)
 		})

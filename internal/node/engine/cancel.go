@@ -28,7 +28,7 @@ type cancelling struct {
 // Awaited is what the cancellation of a job waits for.
 type Awaited struct {
 	// Reason is WriteRunning, StepNotInterruptible or GracePeriod of pkg/step.
-	Reason step.Reason
+	Reason step.Delay
 	// Force says that the cancellation is one by force. Until is when the grace period ends.
 	Force bool
 	Until time.Time

@@ -37,7 +37,7 @@ func (x *execution) disturbs(ctx context.Context, u journal.Update, d inventory.
 	}
 	if hold := use.Hold(); hold != "" {
 		return &step.Failure{Reason: step.UnhealthyBefore, Message: fmt.Sprintf(
-			"%s: nothing was changed, because %s; repair it, or wait until it is whole: the update goes on by itself", u.Device, hold)}, true
+			"%s: nothing was changed, because %s; repair it or wait until it has recovered; the update then continues by itself", u.Device, hold)}, true
 	}
 	for _, a := range use.Arrays {
 		if other, taken := x.arrays[a.Name]; taken {

@@ -49,7 +49,7 @@ func TestConditionsFollowTheSteps(t *testing.T) {
 	require.NoError(t, d.reconcile("j"))
 	assert.True(t, d.get("j").Ended())
 	assert.Equal(t, []string{"preflight", "archive", "maintenance", "flash", "reboot", "verify", "health", "release"}, slices.Compact(steps))
-	assert.Equal(t, []string{"False MaintenanceRequested", "True MaintenanceReady", "False MaintenanceReleased"}, slices.Compact(maintenance))
+	assert.Equal(t, []string{"False Pending", "True Succeeded", "False Released"}, slices.Compact(maintenance))
 	require.NotEmpty(t, percent)
 	assert.True(t, slices.IsSorted(percent), "%v", percent)
 }
@@ -103,7 +103,7 @@ func TestForceInTheSpecIsRefusedDuringAWriteAndSaysSo(t *testing.T) {
 				require.NoError(t, d.reconcile("j"))
 				cancelling := condition(d.get("j"), v1alpha1.ConditionCancelling)
 				require.NotNil(t, cancelling)
-				assert.Equal(t, v1alpha1.ReasonWriteRunning, cancelling.Reason)
+				assert.Equal(t, v1alpha1.ReasonWaitingForStep, cancelling.Reason)
 				said = append(said, cancelling.Message)
 			}
 		}

@@ -14,8 +14,8 @@ import (
 // as far as it agrees with the rest: an update with what the operator assigned to its device, and any job with the journal.
 func refusal(f state) *step.Failure {
 	if f.startedBefore() {
-		return &step.Failure{Step: plan.Preflight, Reason: step.StartedBefore,
-			Message: "it was started before, and how far it went is not known here: the API server was restored from a backup, or the state " +
+		return &step.Failure{Step: plan.Preflight, Reason: step.JobRejected,
+			Message: "it was started before, and it is not known how far it went: the API server was restored from a backup, or the state " +
 				"directory of the node was lost. Nothing was done now. Look at the node and its NodeMaintenance; updates that are still due " +
 				"are planned again, and steps need a new job"}
 	}
@@ -40,7 +40,7 @@ func (f state) startedBefore() bool {
 // disagreement says how an update differs from what its device should run now, or from the way there; nil when it does not.
 func disagreement(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) *step.Failure {
 	differs := func(format string, args ...any) *step.Failure {
-		return &step.Failure{Reason: step.NotDesired, Message: fmt.Sprintf(format, args...)}
+		return &step.Failure{Reason: step.JobRejected, Message: fmt.Sprintf(format, args...)}
 	}
 	w, observed := d.Spec.Firmware, d.Status.Firmware
 	switch {
@@ -66,7 +66,7 @@ func disagreement(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) *step.Failure {
 	case next.Outcome == plan.UpToDate:
 		return differs("the job updates it to %s, and it runs the desired %s", u.Version, w.Version)
 	case !next.Outcome.Due():
-		return differs("the job updates it to %s, and that is not to be flashed now: %s", u.Version, next.Message)
+		return differs("the job updates it to %s, which must not be flashed now: %s", u.Version, next.Message)
 	case version != next.Version || digest != next.Digest:
 		return differs("the job updates it to %s (%s), and %s (%s) is to be flashed now", u.Version, digest, next.Version, next.Digest)
 	}

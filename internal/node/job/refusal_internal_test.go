@@ -29,29 +29,29 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 	}{
 		"as assigned":                  {want: none},
 		"spelled otherwise":            {update: func(u *update) { u.Version = " 2.0" }, want: none},
-		"another version":              {update: func(u *update) { u.Version = "2.1" }, want: step.NotDesired, says: "and 2.0"},
-		"another image":                {update: func(u *update) { u.Digest = image("f") }, want: step.NotDesired, says: "is to be flashed now"},
-		"no image":                     {update: func(u *update) { u.Digest = "" }, want: step.NotDesired},
-		"another device":               {update: func(u *update) { u.UniqueID = "other" }, want: step.NotDesired, says: "the id other"},
-		"nothing assigned":             {device: func(d *device) { d.Spec.Firmware = nil }, want: step.NotDesired, says: "no firmware is assigned"},
-		"only reported":                {device: func(d *device) { d.Spec.Firmware.Policy = v1alpha1.PolicyValidate }, want: step.NotDesired, says: "Validate"},
+		"another version":              {update: func(u *update) { u.Version = "2.1" }, want: step.JobRejected, says: "and 2.0"},
+		"another image":                {update: func(u *update) { u.Digest = image("f") }, want: step.JobRejected, says: "is to be flashed now"},
+		"no image":                     {update: func(u *update) { u.Digest = "" }, want: step.JobRejected},
+		"another device":               {update: func(u *update) { u.UniqueID = "other" }, want: step.JobRejected, says: "the id other"},
+		"nothing assigned":             {device: func(d *device) { d.Spec.Firmware = nil }, want: step.JobRejected, says: "no firmware is assigned"},
+		"only reported":                {device: func(d *device) { d.Spec.Firmware.Policy = v1alpha1.PolicyValidate }, want: step.JobRejected, says: "Validate"},
 		"never read":                   {device: func(d *device) { d.Status.Firmware = nil }, want: step.ReadFailed},
-		"an older version is assigned": {device: func(d *device) { d.Status.Firmware.Running = "3.0" }, want: step.NotDesired, says: "older"},
+		"an older version is assigned": {device: func(d *device) { d.Status.Firmware.Running = "3.0" }, want: step.JobRejected, says: "older"},
 		"an older version is assigned and allowed": {
 			device: func(d *device) { d.Status.Firmware.Running, d.Spec.Firmware.Downgrade = "3.0", v1alpha1.DowngradeAllow }, want: none,
 		},
 		"a blocked edge": {
 			device: func(d *device) {
 				d.Spec.Firmware.Path = []v1alpha1.UpgradeStep{{UpgradePath: v1alpha1.UpgradePath{To: d.Spec.Firmware.Version, From: []string{"1.0"}}}}
-			}, want: step.NotDesired, says: "must not be flashed over",
+			}, want: step.JobRejected, says: "must not be flashed over",
 		},
-		"past a hop":               {device: hop, want: step.NotDesired, says: "1.5"},
+		"past a hop":               {device: hop, want: step.JobRejected, says: "1.5"},
 		"by a hop":                 {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: hop, want: none},
-		"a hop from elsewhere":     {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "1.2" }, want: step.NotDesired},
+		"a hop from elsewhere":     {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "1.2" }, want: step.JobRejected},
 		"an image that runs":       {device: func(d *device) { d.Status.Firmware.Running = "2.0" }, want: none},
 		"a hop that runs":          {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "1.5" }, want: none},
-		"other bytes of a hop":     {update: func(u *update) { u.Version, u.Digest = "1.5", image("c") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "1.5" }, want: step.NotDesired},
-		"a version it went beyond": {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "2.0" }, want: step.NotDesired, says: "runs the desired"},
+		"other bytes of a hop":     {update: func(u *update) { u.Version, u.Digest = "1.5", image("c") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "1.5" }, want: step.JobRejected},
+		"a version it went beyond": {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "2.0" }, want: step.JobRejected, says: "runs the desired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := update{Name: "nic", UniqueID: "u", FromVersion: "1.0", Version: "2.0", Digest: image("a")}

@@ -48,7 +48,7 @@ func TestJobThatDisagreesWithItsDeviceWritesNothing(t *testing.T) {
 	d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
 	d.assign("node-disk0", func(w *v1alpha1.DesiredFirmware) { w.Version = "3.0" })
 	d.admit("j")
-	d.requireRefused("j", v1alpha1.ReasonNotDesired)
+	d.requireRefused("j", v1alpha1.ReasonJobRejected)
 	assert.Empty(t, d.Sim.Operations())
 	view, err := d.journal.View()
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestJobThatDisagreesLeavesAHeldNodeHeld(t *testing.T) {
 	d.create("second", id)
 	d.assign("node-disk0", func(w *v1alpha1.DesiredFirmware) { w.Version = "3.0" })
 	d.admit("second")
-	d.requireRefused("second", v1alpha1.ReasonNotDesired)
+	d.requireRefused("second", v1alpha1.ReasonJobRejected)
 	assert.Equal(t, step.MaintenanceReady, d.Window.Phase)
 	view, err := d.journal.View()
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestJobsOfARestoredAPIServerDoNotRunTwice(t *testing.T) {
 		d, _, started := ran(t)
 		lost(d)
 		d.restored("j", started)
-		d.requireRefused("j", v1alpha1.ReasonStartedBefore)
+		d.requireRefused("j", v1alpha1.ReasonJobRejected)
 		assert.Equal(t, 1, d.Sim.Count(drivertest.OpWrite, "disk0"))
 	})
 	t.Run("the journal was lost, and the job waits", func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestJobsOfARestoredAPIServerDoNotRunTwice(t *testing.T) {
 		d.restored("j", started)
 		require.NoError(t, d.reconcile("j"))
 		require.NoError(t, d.reconcile("j"))
-		assert.Equal(t, v1alpha1.ReasonStartedBefore, condition(d.get("j"), v1alpha1.ConditionFailed).Reason, "to report that it waits would hide that it began")
+		assert.Equal(t, v1alpha1.ReasonJobRejected, condition(d.get("j"), v1alpha1.ConditionFailed).Reason, "to report that it waits would hide that it began")
 	})
 }
 
@@ -159,5 +159,5 @@ func TestStepsOfARestoredAPIServerDoNotRunTwice(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, view.Job(string(o.UID)), "the journal keeps the newest only")
 	d.restored("steps", admitted)
-	d.requireRefused("steps", v1alpha1.ReasonStartedBefore)
+	d.requireRefused("steps", v1alpha1.ReasonJobRejected)
 }

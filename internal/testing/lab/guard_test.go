@@ -46,7 +46,7 @@ func TestNodeThatAnAdapterCutsOffOverARebootIsRestoredByItsGuard(t *testing.T) {
 		}
 		return s != nil
 	})
-	assert.Equal(t, "True "+v1alpha1.ReasonGuardInstalled, s.condition(v1alpha1.ConditionGuarded))
+	assert.Equal(t, "True "+v1alpha1.ReasonSucceeded, s.condition(v1alpha1.ConditionGuarded))
 	assert.Zero(t, s.node.DaemonPID(), "nothing starts the daemon")
 	eventually(t, "the kubelet, which ran the guard before the write, starts it after the boot", func() bool {
 		started, refused := s.node.static.seen()
