@@ -143,7 +143,7 @@ func (c cluster) fullNodeDevice() {
 		Version: long(64, 1), Digest: longDigest(1), Policy: v1alpha1.PolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
 		Path: filled(c.T, 128, 96<<10, func(i int) v1alpha1.UpgradeStep { // as package match bounds it
 			return v1alpha1.UpgradeStep{UpgradePath: v1alpha1.UpgradePath{
-				To: long(64, i), From: filled(c.T, 64, unbounded, func(i int) string { return long(64, i) }), Via: long(64, i+1000),
+				To: long(64, i), From: filled(c.T, 64, unbounded, func(i int) string { return long(64, i+2000) }), Via: long(64, i+1000),
 			}, Digest: longDigest(i)}
 		}),
 	})

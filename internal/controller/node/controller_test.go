@@ -302,7 +302,7 @@ func (c *cluster) confirm(j *v1alpha1.FirmwareJob) {
 	require.NoError(c, c.Client.Update(c.Context(), j))
 }
 
-// The daemon of a Node that was deleted goes on until its pod is removed, and reports meanwhile.
+// The daemon of a Node that was deleted runs until its pod is removed, and reports meanwhile; a person confirmed that the machine is gone.
 func TestAJobEndsForGoodWhileItsDaemonStillReports(t *testing.T) {
 	c := newCluster(t)
 	gone := c.node("gone")
@@ -328,9 +328,11 @@ func TestAJobEndsForGoodWhileItsDaemonStillReports(t *testing.T) {
 	}
 	report()
 	assert.Positive(t, reported)
+	require.NoError(t, c.Client.Get(t.Context(), key, job))
+	c.confirm(job)
 	go func() {
 		defer close(done)
-		for {
+		for range 100 { // a daemon that reports without a pause for ever leaves the operator no version of the job to write to
 			select {
 			case <-stop:
 				return
@@ -354,6 +356,7 @@ func TestNodeDeletedWhileTheOperatorWasDown(t *testing.T) {
 	c := newCluster(t)
 	gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: "00000000-0000-0000-0000-000000000001"}}
 	device, job := c.device(gone, "gone-bios"), c.job("gone", "gone-1")
+	c.confirm(job)
 	firmware := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}
 	c.create(firmware)
 	c.startOperatorWith(0)
