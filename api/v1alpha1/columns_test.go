@@ -66,7 +66,7 @@ func templatesInUse() []client.Object {
 	failing.Name = "storage"
 	failing.Status = v1alpha1.FirmwareTemplateStatus{
 		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 40, UpToDate: 33, OutOfDate: 6},
-		Devices: v1alpha1.TemplateDevices{Matched: 322, UpToDate: 312, OutOfDate: 8, Failed: 1, Conflicting: 2},
+		Devices:    v1alpha1.TemplateDevices{Matched: 322, UpToDate: 312, OutOfDate: 8, Failed: 1, Conflicting: 2},
 		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "312 of 320 devices run their firmware; 1 failed"),
 	}
 	fresh.Name = "telco"

@@ -20,7 +20,7 @@ func shipped() config.Daemon {
 			ProfileDir: "/etc/node-firmware/profiles", NVMeTransports: []string{"pcie"},
 		},
 		UpdateStrategy: "daemon", Maintenance: "Operator", Namespace: "node-firmware-system", ScanInterval: 5 * time.Minute,
-		BootTimeLimit: 30 * time.Minute, IsolationTimeout: 10 * time.Minute, HealthTimeout: 10 * time.Minute, CheckTimeout: time.Minute,
+		BootTimeLimit: 30 * time.Minute, IsolationTimeout: 10 * time.Minute, StartTimeout: time.Hour, HealthTimeout: 10 * time.Minute, CheckTimeout: time.Minute,
 		ImageKeysDir: "/etc/node-firmware/image-keys", ImageVerification: "IfKeys",
 		ProbeAddress: ":8081", MetricsAddress: "0", LogLevel: "info",
 	}
@@ -50,6 +50,7 @@ func TestFlags(t *testing.T) {
 		"scan-interval":             {"7s", func(d *config.Daemon) { d.ScanInterval = 7 * time.Second }},
 		"boot-time-limit":           {"7m", func(d *config.Daemon) { d.BootTimeLimit = 7 * time.Minute }},
 		"isolation-timeout":         {"7m", func(d *config.Daemon) { d.IsolationTimeout = 7 * time.Minute }},
+		"start-timeout":             {"7m", func(d *config.Daemon) { d.StartTimeout = 7 * time.Minute }},
 		"health-timeout":            {"7m", func(d *config.Daemon) { d.HealthTimeout = 7 * time.Minute }},
 		"check-timeout":             {"7s", func(d *config.Daemon) { d.CheckTimeout = 7 * time.Second }},
 		"step-priority":             {"nic.flash=820", func(d *config.Daemon) { d.StepPriorities = config.StepPriorities{"nic.flash=820"} }},

@@ -263,7 +263,7 @@ func TestTheLedgerIsComparedAndSwapped(t *testing.T) {
 	require.NoError(t, fieldset.EnsureDefaultPolicy(t.Context(), c))
 	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy}}
 	c.read(p)
-	assert.EqualValues(t, 1, p.Spec.MaxUnavailable.IntValue(), "what the API server defaults")
+	assert.Equal(t, 1, p.Spec.MaxUnavailable.IntValue(), "what the API server defaults")
 	p.Status = v1alpha1.RolloutPolicyStatus{
 		ObservedGeneration: 1, Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady), Nodes: &v1alpha1.RolloutNodes{Selected: 1},
 		Admitted: []v1alpha1.AdmittedNode{{Node: "n1", Job: "j", JobUID: "u"}},

@@ -98,7 +98,7 @@ func (p *pass) halt(o *pool, r *rollout, failures []failure) {
 	maxFailures := limit.maxFailures(r.waveNodes())
 	lenient := limit.LenientAfter > 0 && (r.Done+r.Succeeded)*100 >= limit.LenientAfter*r.nodes()
 	held := slices.IndexFunc(failures, func(f failure) bool { return f.held })
-	why := ""
+	var why string
 	switch {
 	case held >= 0 && r.held > limit.MaxHeld && limit.MaxHeld == 0:
 		why = fmt.Sprintf("Job %s failed and holds node %s, which needs a person.", failures[held].job.Name, failures[held].job.Node)

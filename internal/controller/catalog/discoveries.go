@@ -38,7 +38,7 @@ type Task struct {
 	// Catalog is the name of the FirmwareCatalog: one task of it at a time.
 	Catalog string
 	// Spec is the revision of what is asked for, and Discover the request in it.
-	Spec     revision
+	Spec     Revision
 	Discover string
 	// Components that are asked for, as in the order of the query.
 	Components []component
@@ -201,13 +201,13 @@ func (d *Discoveries) Cancel(catalog string) {
 }
 
 // Scheduled returns the revision of the spec that a discovery of the catalog waits or runs for, and whether there is one.
-func (d *Discoveries) Scheduled(catalog string) (spec revision, scheduled bool) {
+func (d *Discoveries) Scheduled(catalog string) (spec Revision, scheduled bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.scheduled(catalog)
 }
 
-func (d *Discoveries) scheduled(catalog string) (revision, bool) {
+func (d *Discoveries) scheduled(catalog string) (Revision, bool) {
 	if r := d.running[catalog]; r != nil {
 		return r.Spec, true
 	}
@@ -216,7 +216,7 @@ func (d *Discoveries) scheduled(catalog string) (revision, bool) {
 			return t.Spec, true
 		}
 	}
-	return revision{}, false
+	return Revision{}, false
 }
 
 // Outcome returns how the last discovery of a catalog ended, in this process.

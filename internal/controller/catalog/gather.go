@@ -29,7 +29,7 @@ type facts struct {
 	now     time.Time
 	// scheduled says that a discovery waits or runs, for that revision of the spec.
 	scheduled bool
-	forSpec   revision
+	forSpec   Revision
 	// outcome of the last discovery that this process made; nil when it made none.
 	outcome *Outcome
 }
@@ -83,15 +83,15 @@ func (r *Reconciler) get(ctx context.Context, name string) (*v1alpha1.FirmwareCa
 	return &c, nil
 }
 
-// revision of what a catalog is to look for: of its own spec, and of that of the catalog default.
-type revision struct {
+// Revision of what a catalog is to look for: of its own spec, and of that of the catalog default.
+type Revision struct {
 	own, common int64
 	// commonUID tells a catalog default from one that was deleted.
 	commonUID types.UID
 }
 
-func (f *facts) revision() revision {
-	out := revision{own: f.catalog.Generation}
+func (f *facts) revision() Revision {
+	out := Revision{own: f.catalog.Generation}
 	if f.common != nil {
 		out.common, out.commonUID = f.common.Generation, f.common.UID
 	}

@@ -22,10 +22,10 @@ func TestAnEditCostsTheSameForEachNodeOfAnyFleet(t *testing.T) {
 	for _, nodes := range []int{10, 200} {
 		f := newFleet(t, nodes)
 		f.edit(t, "2")
-		assert.Equal(t, none, []int{f.passes / nodes, f.writes / nodes}, "looks and writes for each of %d nodes", nodes)
+		assert.Equal(t, []int{f.passes / nodes, f.writes / nodes}, none, "looks and writes for each of %d nodes", nodes)
 		assert.Zero(t, f.labelled())
 		f.edit(t, "3")
-		assert.Equal(t, other, []int{f.passes / nodes, f.writes / nodes}, "looks and writes for each of %d nodes", nodes)
+		assert.Equal(t, []int{f.passes / nodes, f.writes / nodes}, other, "looks and writes for each of %d nodes", nodes)
 		assert.Zero(t, f.passes%nodes+f.writes%nodes)
 		assert.Equal(t, nodes, f.labelled())
 	}

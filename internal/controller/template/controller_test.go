@@ -1,7 +1,6 @@
 package template
 
 import (
-	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"testing"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 )
 
 const (

@@ -96,7 +96,11 @@ func (d *Discovery) act(ctx context.Context, f facts, c changes) error {
 	}
 	// The machine comes before its devices: pins of another machine of this name must not be taken for theirs.
 	if c.node != nil {
-		err := fieldset.ApplyNode(ctx, d.config.Client, d.config.Node, *c.node)
+		first := *c.node
+		if f.answers(c) {
+			first.Requests.Scan = f.nodeFirmware.Status.Requests.Scan
+		}
+		err := fieldset.ApplyNode(ctx, d.config.Client, d.config.Node, first)
 		failures = append(failures, client.IgnoreNotFound(err))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.update)) {
@@ -111,5 +115,13 @@ func (d *Discovery) act(ctx context.Context, f facts, c changes) error {
 		}
 		d.config.Log.Info("Removed a device that is gone", "device", obj.Name)
 	}
-	return errors.Join(failures...)
+	if err := errors.Join(failures...); err != nil || c.node == nil || !f.answers(c) {
+		return err
+	}
+	return client.IgnoreNotFound(fieldset.ApplyNode(ctx, d.config.Client, d.config.Node, *c.node))
+}
+
+// answers reports whether the changes answer a request for a scan: that is said last, when the devices are as the scan found them.
+func (f facts) answers(c changes) bool {
+	return f.nodeFirmware != nil && c.node.Requests.Scan != f.nodeFirmware.Status.Requests.Scan && len(c.create)+len(c.update)+len(c.remove) > 0
 }

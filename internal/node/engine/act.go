@@ -222,7 +222,7 @@ func (x *execution) device(ctx context.Context, u journal.Update) (inventory.Dev
 }
 
 func (x *execution) image(ctx context.Context, u journal.Update) (driver.Image, error) {
-	digest, err := inventory.ParseDigest(string(u.Digest))
+	digest, err := inventory.ParseDigest(u.Digest)
 	if err != nil {
 		return driver.Image{}, driver.Rejectf("%v", err)
 	}

@@ -64,7 +64,7 @@ func TestFailedStepDoesNotKeepTheImageFromBeingPlanned(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.Disk, "disk0", inventory.ActivateNone)
 		j := m.Job("update", id)
-		steps := stepsJob(t, "steps", string(j.Updates[0].Digest))
+		steps := stepsJob(t, "steps", j.Updates[0].Digest)
 		steps.Cancel = new(string)
 		requireFailed(t, m.Run(steps), "steps", step.Cancelled, false)
 		requireComplete(t, m, m.Run(j), "update")

@@ -192,7 +192,7 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 
 // needs decides what the device needs to run the version of the update.
 func (x *execution) needs(u journal.Update, d inventory.Device) plan.Decision {
-	digest, err := inventory.ParseDigest(string(u.Digest))
+	digest, err := inventory.ParseDigest(u.Digest)
 	if err != nil {
 		digest = inventory.Digest{} // no image is known then
 	}

@@ -161,7 +161,7 @@ func (x *execution) atHand(ctx context.Context, s step.Step, d inventory.Device,
 	if u.RollbackDigest == "" || u.FromVersion != string(ret.From) {
 		return none(ret, "no FirmwareSource holds an image of the running %s", ret.From)
 	}
-	digest, err := inventory.ParseDigest(string(u.RollbackDigest))
+	digest, err := inventory.ParseDigest(u.RollbackDigest)
 	if err != nil {
 		return none(ret, "%v", err)
 	}

@@ -56,7 +56,7 @@ func TestNoJobOfAStolenOperatorWrites(t *testing.T) {
 				require.NoError(t, err)
 				m.Store = store
 				j := m.Job("j", id)
-				require.EqualValues(t, digestOf(image).String(), j.Updates[0].Digest)
+				require.Equal(t, digestOf(image).String(), j.Updates[0].Digest)
 				view := m.Run(j)
 				if c.want == "" {
 					requireComplete(t, m, view, "j")

@@ -140,7 +140,7 @@ func TestRollbackRestoresItsOwnArchiveAndEachAttemptStartsFromIt(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, m.Written["nic0"], 4)
 		for i, bad := range []journal.Job{first, second} {
-			assert.EqualValues(t, bad.Updates[0].Digest, m.Written["nic0"][2*i].String())
+			assert.Equal(t, bad.Updates[0].Digest, m.Written["nic0"][2*i].String())
 			assert.Equal(t, kept.Digest, m.Written["nic0"][2*i+1].String(), "the image that ran before, byte for byte")
 		}
 	})

@@ -204,14 +204,14 @@ func (j *judge) write(e Event, s step.Step) {
 }
 
 func (j *judge) flash(e Event, u journal.Update) {
-	if e.Digest.String() != string(u.Digest) {
+	if e.Digest.String() != u.Digest {
 		j.violate("I1", "flashed %s with %s instead of %s", e.Device, e.Digest, u.Digest)
 	}
 	failed := e.Record.LastFailure
 	if failed != nil && failed.Digest == u.Digest && !e.Job.Clearance().Clears(failed.Retry) {
 		j.violate("I5", "flashed %s with an image that failed on it: %s", e.Device, failed.Message)
 	}
-	key := e.Device + string(u.Digest)
+	key := e.Device + u.Digest
 	j.writes[key]++
 	switch tries := e.Record.Attempts; {
 	case tries == nil || tries.Digest != u.Digest || tries.Writes < j.writes[key]:
