@@ -127,7 +127,7 @@ func (r *run) apiSeconds(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("make client of the API server's metrics: %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.plane.Config().Host+"/metrics", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(r.plane.Config().Host, "/")+"/metrics", nil)
 	if err != nil {
 		return 0, fmt.Errorf("read metrics of the API server: %w", err)
 	}
