@@ -74,5 +74,5 @@ func (x *execution) unprotected(ctx context.Context, u journal.Update) *step.Fai
 		return nil
 	}
 	return &step.Failure{Reason: step.WriteUnprotected, Message: fmt.Sprintf("%s: nothing was changed, because the end of the daemon's pod would end a "+
-		"write on this host, and the rollout policy says writeProtection: Required; fix the host's systemd, or say BestEffort: %v", u.Device, err)}
+		"write on this host, and the rollout policy requires WriteProtection; fix the host's systemd, or take WriteProtection from spec.require of the policy: %v", u.Device, err)}
 }

@@ -24,7 +24,7 @@ func TestAHostThatDoesNotProtectWritesRefusesThemWhereThePolicySaysSo(t *testing
 		j.ProtectionRequired = true
 		view := m.Run(j)
 		failed := requireFailed(t, view, "j", step.WriteUnprotected, false)
-		for _, says := range []string{"node-nic0", "nothing was changed", "writeProtection: Required", "no systemd here"} {
+		for _, says := range []string{"node-nic0", "nothing was changed", "requires WriteProtection", "no systemd here"} {
 			assert.Contains(t, failed.Record.Failure.Message, says)
 		}
 		assert.Empty(t, m.Sim.Operations())
