@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,8 +22,8 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 	if d.create {
 		return r.create(ctx, f.node)
 	}
-	if d.disown || d.bind != "" {
-		if err := r.adjust(ctx, f.firmware, d); err != nil {
+	if d.bind != "" {
+		if err := r.bind(ctx, f.firmware, d.bind); err != nil {
 			return err
 		}
 	}
@@ -68,14 +67,11 @@ func (r *Reconciler) create(ctx context.Context, n *corev1.Node) error {
 	return nil
 }
 
-// adjust takes the Node from the owners of a NodeFirmware and binds its pins, in the version that was read. One that was
-// written to meanwhile is looked at again after its event.
-func (r *Reconciler) adjust(ctx context.Context, o *v1alpha1.NodeFirmware, d decision) error {
+// bind binds the pins of a NodeFirmware to a machine, in the version that was read. One that was written to meanwhile is looked at
+// again after its event.
+func (r *Reconciler) bind(ctx context.Context, o *v1alpha1.NodeFirmware, serial string) error {
 	next := o.DeepCopy()
-	next.OwnerReferences = slices.DeleteFunc(next.OwnerReferences, isNode)
-	if d.bind != "" {
-		next.Spec.MachineSerial = d.bind
-	}
+	next.Spec.MachineSerial = serial
 	patch := client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{})
 	if err := r.direct.Patch(ctx, next, patch, client.FieldOwner(v1alpha1.FieldOwnerOperator)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write node firmware %s: %w", o.Name, err)

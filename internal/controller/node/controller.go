@@ -86,7 +86,7 @@ var (
 	}
 	// firmwareChanges passes what a person requests, and which machine it is requested for.
 	firmwareChanges = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
-		return a.Generation != b.Generation || isOwned(a) != isOwned(b) || serialToBind(a) != serialToBind(b)
+		return a.Generation != b.Generation || serialToBind(a) != serialToBind(b)
 	})
 	// jobChanges passes what ends the wait for a job of a Node that is gone.
 	jobChanges = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {

@@ -245,15 +245,6 @@ func TestPinsAndJobsOutliveTheRegistrationOfTheirNode(t *testing.T) {
 
 var pin = v1alpha1.FirmwarePin{Name: "p", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}
 
-// An older operator made the Node the owner of its NodeFirmware.
-func TestNodeFirmwareIsTakenFromItsNode(t *testing.T) {
-	c := newCluster(t)
-	n := c.node("n")
-	c.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n", OwnerReferences: ownedBy(n)}})
-	c.startOperator()
-	c.awaitFirmware("n")
-}
-
 // Pins are for one machine, which may be known later than the pins.
 func TestPinsAreBoundToTheMachine(t *testing.T) {
 	c := newCluster(t)

@@ -16,8 +16,6 @@ const Retention = time.Hour
 type decision struct {
 	// create the NodeFirmware of a Node that has none.
 	create bool
-	// disown the NodeFirmware: an older operator made the Node its owner.
-	disown bool
 	// bind the pins to the machine with this serial number; empty for nothing to do.
 	bind string
 	// end these jobs: no process is left that runs or reports them.
@@ -50,9 +48,9 @@ func decide(f facts) decision {
 	case f.node != nil && f.firmware == nil:
 		return decision{create: true}
 	case f.node != nil:
-		return decision{disown: isOwned(f.firmware), bind: serialToBind(f.firmware)}
+		return decision{bind: serialToBind(f.firmware)}
 	}
-	d := decision{release: true, devices: f.devices, disown: f.firmware != nil && isOwned(f.firmware)}
+	d := decision{release: true, devices: f.devices}
 	left := f.retention - f.now.Sub(f.goneSince)
 	for _, j := range f.jobs {
 		switch {
@@ -84,12 +82,8 @@ func hasBegun(j *v1alpha1.FirmwareJob) bool {
 
 // requests reports whether the spec holds a person's pins or settings.
 func requests(s v1alpha1.NodeFirmwareSpec) bool {
-	return len(s.Pins) > 0 || s.ScanThreshold != "" && s.ScanThreshold != formerScanThreshold
+	return len(s.Pins) > 0 || s.ScanThreshold != ""
 }
-
-// formerScanThreshold is what the CRD of the previous version wrote as the default into every NodeFirmware, where it is still
-// stored and says nothing about what a person wants. Once no object from then is left, a version later, this can go.
-const formerScanThreshold = "5m"
 
 // serialToBind is the serial number of the machine that the pins are for from now on. Pins that are bound stay so.
 func serialToBind(f *v1alpha1.NodeFirmware) string {

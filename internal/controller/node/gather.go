@@ -3,12 +3,10 @@ package node
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -104,13 +102,4 @@ func read(ctx context.Context, from client.Reader, name string) (facts, error) {
 		return f, fmt.Errorf("read node firmware %s: %w", name, err)
 	}
 	return f, nil
-}
-
-// isOwned reports whether a Node owns the object.
-func isOwned(o metav1.Object) bool {
-	return slices.ContainsFunc(o.GetOwnerReferences(), isNode)
-}
-
-func isNode(owner metav1.OwnerReference) bool {
-	return owner.Kind == "Node" && owner.APIVersion == "v1"
 }
