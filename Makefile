@@ -84,8 +84,8 @@ images-check: ## Run every command line of the drivers in the daemon's image, wi
 generate: generate-code golden ## Write everything that is generated: code, CRDs, API reference, golden files.
 
 .PHONY: generate-code
-generate-code: ## Write deep copies, CRDs, apply configurations, the plugin protocol and the API reference.
-	$(call tool,controller-gen) object applyconfiguration crd paths=./api/v1alpha1 output:crd:dir=deploy/kustomize/crd
+generate-code: ## Write deep copies, CRDs, the plugin protocol and the API reference.
+	$(call tool,controller-gen) object crd paths=./api/v1alpha1 output:crd:dir=deploy/kustomize/crd
 	$(call tool,controller-gen) crd paths=github.com/Mellanox/maintenance-operator/api/v1alpha1 \
 		output:crd:dir=internal/testing/crd
 	cd hack/tools/protoc && $(GO) run . ../../.. pkg/driver/plugin/v1/driver.proto

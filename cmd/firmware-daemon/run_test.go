@@ -28,12 +28,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
@@ -285,9 +283,10 @@ func (c *cluster) admit(t *testing.T, name string, updates ...v1alpha1.TaskDevic
 	name = c.node + "-" + name
 	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.FirmwareJobSpec{NodeName: c.node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: updates, HealthyFor: "0s"}}}))
-	require.NoError(t, c.Client.Status().Apply(t.Context(), apply.FirmwareJob(name).WithStatus(apply.FirmwareJobStatus().WithConditions(
-		metav1ac.Condition().WithType(v1alpha1.ConditionAdmitted).WithStatus(metav1.ConditionTrue).WithReason(v1alpha1.ReasonAdmitted).
-			WithMessage("").WithLastTransitionTime(metav1.Now()))), client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership))
+	apitest.ApplyStatus(t, c.Client, v1alpha1.FieldOwnerOperator, &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status: v1alpha1.FirmwareJobStatus{Conditions: []metav1.Condition{{
+			Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted, LastTransitionTime: metav1.Now(),
+		}}}})
 }
 
 func (c *cluster) job(t *testing.T, name string) v1alpha1.FirmwareJob {

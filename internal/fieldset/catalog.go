@@ -7,7 +7,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	applyv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 )
 
 // FieldOwnerCatalog is the field manager of the operator for catalogs.
@@ -16,9 +15,11 @@ const FieldOwnerCatalog = v1alpha1.FieldOwnerOperator + "-catalog"
 // CreateCatalog creates the catalog of a machine with the machine alone, so that the user owns everything else. It changes nothing of one
 // that exists.
 func CreateCatalog(ctx context.Context, c client.Client, m v1alpha1.CatalogMachine) error {
-	body := applyv1alpha1.FirmwareCatalog(m.CatalogName()).WithSpec(applyv1alpha1.FirmwareCatalogSpec().
-		WithMachine(applyv1alpha1.CatalogMachine().WithVendor(m.Vendor).WithModel(m.Model)))
-	if err := c.Apply(ctx, body, client.FieldOwner(FieldOwnerCatalog)); err != nil {
+	body, err := Configuration(c, &v1alpha1.FirmwareCatalog{ObjectMeta: named(m.CatalogName()), Spec: v1alpha1.FirmwareCatalogSpec{Machine: m}})
+	if err == nil {
+		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(FieldOwnerCatalog))
+	}
+	if err != nil {
 		return fmt.Errorf("create firmware catalog %s: %w", m.CatalogName(), err)
 	}
 	return nil
@@ -27,7 +28,5 @@ func CreateCatalog(ctx context.Context, c client.Client, m v1alpha1.CatalogMachi
 // ApplyCatalog writes the status of a catalog. The catalog controller of the operator does so, and it alone: what a discovery found
 // reaches the status by this way only.
 func ApplyCatalog(ctx context.Context, c client.Client, name string, s v1alpha1.FirmwareCatalogStatus) error {
-	ac, err := configure(s, applyv1alpha1.FirmwareCatalogStatus())
-	body := applyv1alpha1.FirmwareCatalog(name).WithStatus(ac)
-	return apply(ctx, c, FieldOwnerCatalog, body, err, "status of firmware catalog "+name)
+	return apply(ctx, c, FieldOwnerCatalog, &v1alpha1.FirmwareCatalog{ObjectMeta: named(name), Status: s}, "status of firmware catalog "+name)
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	applyv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
@@ -25,9 +23,8 @@ func ApplyExecution(ctx context.Context, c client.Client, job *v1alpha1.Firmware
 		return false, nil
 	}
 	s.Conditions = only(s.Conditions, status.JobConditions...)
-	ac, err := configure(s, applyv1alpha1.FirmwareJobStatus())
-	body := applyv1alpha1.FirmwareJob(job.Name).WithUID(job.UID).WithResourceVersion(job.ResourceVersion).WithStatus(ac)
-	err = apply(ctx, c, v1alpha1.FieldOwnerDaemon, body, err, "execution of firmware job "+job.Name)
+	part := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: job.Name, UID: job.UID, ResourceVersion: job.ResourceVersion}, Status: s}
+	err = apply(ctx, c, v1alpha1.FieldOwnerDaemon, part, "execution of firmware job "+job.Name)
 	return err == nil, err
 }
 
@@ -35,9 +32,10 @@ func ApplyExecution(ctx context.Context, c client.Client, job *v1alpha1.Firmware
 // controller of the operator does so. It fails with a conflict when the job is in another version, or is another one of
 // that name.
 func ApplyAdmission(ctx context.Context, c client.Client, job *v1alpha1.FirmwareJob, version string, all []metav1.Condition) (string, error) {
-	admitted, err := conditions(all, v1alpha1.ConditionAdmitted)
-	body := applyv1alpha1.FirmwareJob(job.Name).WithUID(job.UID).WithResourceVersion(version).WithStatus(
-		applyv1alpha1.FirmwareJobStatus().WithConditions(admitted...))
-	err = apply(ctx, c, FieldOwnerRollout, body, err, "condition Admitted of firmware job "+job.Name)
-	return ptr.Deref(body.ResourceVersion, ""), err
+	part := &v1alpha1.FirmwareJob{
+		ObjectMeta: metav1.ObjectMeta{Name: job.Name, UID: job.UID, ResourceVersion: version},
+		Status:     v1alpha1.FirmwareJobStatus{Conditions: only(all, v1alpha1.ConditionAdmitted)},
+	}
+	err := apply(ctx, c, FieldOwnerRollout, part, "condition Admitted of firmware job "+job.Name, "conditions")
+	return part.ResourceVersion, err
 }

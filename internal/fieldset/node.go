@@ -7,11 +7,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	applyv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
@@ -24,39 +22,32 @@ const FieldOwnerAssignment = v1alpha1.FieldOwnerOperator + "-assignment"
 func ApplyNode(ctx context.Context, c client.Client, name string, s v1alpha1.NodeFirmwareStatus) error {
 	s.MaintenanceRequest, s.Maintenance = nil, nil
 	s.Obsolete, s.Conditions = nil, only(s.Conditions, status.NodeConditions...)
-	ac, err := configure(s, applyv1alpha1.NodeFirmwareStatus())
-	return apply(ctx, c, v1alpha1.FieldOwnerDaemon, applyv1alpha1.NodeFirmware(name).WithStatus(ac), err, "status of node firmware "+name)
+	return apply(ctx, c, v1alpha1.FieldOwnerDaemon, &v1alpha1.NodeFirmware{ObjectMeta: named(name), Status: s}, "status of node firmware "+name)
 }
 
 // ApplyObservation writes the status of a device without the conditions Conflict and Blocked, which are the operator's. The
 // daemon of the node does so, or the pod that stands in for it.
 func ApplyObservation(ctx context.Context, c client.Client, name string, s v1alpha1.NodeDeviceStatus) error {
 	s.Conditions = only(s.Conditions, status.DeviceConditions...)
-	ac, err := configure(s, applyv1alpha1.NodeDeviceStatus())
-	return apply(ctx, c, v1alpha1.FieldOwnerDaemon, applyv1alpha1.NodeDevice(name).WithStatus(ac), err, "status of node device "+name)
+	return apply(ctx, c, v1alpha1.FieldOwnerDaemon, &v1alpha1.NodeDevice{ObjectMeta: named(name), Status: s}, "status of node device "+name)
 }
 
 // ApplyDesired writes spec.origin and spec.firmware of a device, or removes them when the firmware is nil, and returns the version it left. The
 // template controller of the operator does so. It fails with a conflict when the device has another uid, which keeps it from
 // creating a device that is gone.
 func ApplyDesired(ctx context.Context, c client.Client, d *v1alpha1.NodeDevice, origin []v1alpha1.Origin, f *v1alpha1.DesiredFirmware) (string, error) {
-	body := applyv1alpha1.NodeDevice(d.Name).WithUID(d.UID)
-	var err error
+	part := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: d.Name, UID: d.UID}}
 	if f != nil {
-		var ac *applyv1alpha1.NodeDeviceSpecApplyConfiguration
-		ac, err = configure(struct {
-			Origin   []v1alpha1.Origin         `json:"origin"`
-			Firmware *v1alpha1.DesiredFirmware `json:"firmware"`
-		}{origin, f}, applyv1alpha1.NodeDeviceSpec())
-		body.WithSpec(ac)
+		part.Spec = v1alpha1.NodeDeviceSpec{Origin: origin, Firmware: f}
 	}
+	body, err := Configuration(c, part)
 	if err == nil {
-		err = c.Apply(ctx, body, client.FieldOwner(FieldOwnerAssignment), client.ForceOwnership)
+		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(FieldOwnerAssignment), client.ForceOwnership)
 	}
 	if err != nil {
 		return "", fmt.Errorf("apply firmware of node device %s: %w", d.Name, conflictOfUID(err, d.Name))
 	}
-	return ptr.Deref(body.ResourceVersion, ""), nil
+	return body.GetResourceVersion(), nil
 }
 
 // conflictOfUID turns the refusal of an immutable uid into the conflict it means.
@@ -76,18 +67,18 @@ func conflictOfUID(err error, device string) error {
 // ApplyAssignment writes the conditions Conflict and Blocked of a device in the given version, and returns the version it
 // left. The template controller of the operator does so. It fails with a conflict when the device is in another version.
 func ApplyAssignment(ctx context.Context, c client.Client, d *v1alpha1.NodeDevice, version string, all []metav1.Condition) (string, error) {
-	assigned, err := conditions(all, status.AssignmentConditions...)
-	body := applyv1alpha1.NodeDevice(d.Name).WithResourceVersion(version).WithStatus(
-		applyv1alpha1.NodeDeviceStatus().WithConditions(assigned...))
-	err = apply(ctx, c, FieldOwnerAssignment, body, err, "conditions of node device "+d.Name)
-	return ptr.Deref(body.ResourceVersion, ""), err
+	part := &v1alpha1.NodeDevice{
+		ObjectMeta: metav1.ObjectMeta{Name: d.Name, ResourceVersion: version},
+		Status:     v1alpha1.NodeDeviceStatus{Conditions: only(all, status.AssignmentConditions...)},
+	}
+	err := apply(ctx, c, FieldOwnerAssignment, part, "conditions of node device "+d.Name)
+	return part.ResourceVersion, err
 }
 
 // ApplyTemplate writes the status of a template, and returns the version it left. The template controller of the operator
 // does so. It fails with a conflict when the template is not in the version that was read.
 func ApplyTemplate(ctx context.Context, c client.Client, t *v1alpha1.FirmwareTemplate, s v1alpha1.FirmwareTemplateStatus) (string, error) {
-	ac, err := configure(s, applyv1alpha1.FirmwareTemplateStatus())
-	body := applyv1alpha1.FirmwareTemplate(t.Name).WithResourceVersion(t.ResourceVersion).WithStatus(ac)
-	err = apply(ctx, c, FieldOwnerAssignment, body, err, "status of firmware template "+t.Name)
-	return ptr.Deref(body.ResourceVersion, ""), err
+	part := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: t.Name, ResourceVersion: t.ResourceVersion}, Status: s}
+	err := apply(ctx, c, FieldOwnerAssignment, part, "status of firmware template "+t.Name)
+	return part.ResourceVersion, err
 }

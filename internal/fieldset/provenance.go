@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	applyv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
@@ -19,8 +18,7 @@ const FieldOwnerProvenance = v1alpha1.FieldOwnerOperator + "-provenance"
 // controller of the operator does so.
 func ApplyProvenance(ctx context.Context, c client.Client, name string, s v1alpha1.NodeFirmwareStatus) error {
 	s = v1alpha1.NodeFirmwareStatus{Obsolete: s.Obsolete, Conditions: only(s.Conditions, status.ProvenanceConditions...)}
-	ac, err := configure(s, applyv1alpha1.NodeFirmwareStatus())
-	return apply(ctx, c, FieldOwnerProvenance, applyv1alpha1.NodeFirmware(name).WithStatus(ac), err, "obsolete references of node firmware "+name)
+	return apply(ctx, c, FieldOwnerProvenance, &v1alpha1.NodeFirmware{ObjectMeta: named(name), Status: s}, "obsolete references of node firmware "+name)
 }
 
 // Label bodies of LabelObsolete. A null in a merge patch removes the label.

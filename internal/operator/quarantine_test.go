@@ -8,11 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -20,15 +18,13 @@ import (
 func (p *process) rolledBack(j *v1alpha1.FirmwareJob, model string) {
 	p.t.Helper()
 	u := j.Spec.Task.Devices[0]
-	body := apply.FirmwareJobStatus().
-		WithBadImages(apply.BadImage().WithDevice(u.Name).WithDigest(u.Digest).WithModel(model).WithMessage("the node did not boot it"))
-	for kind, s := range map[string]metav1.ConditionStatus{
+	s := v1alpha1.FirmwareJobStatus{BadImages: []v1alpha1.BadImage{{Device: u.Name, Digest: u.Digest, Model: model, Message: "the node did not boot it"}}}
+	for kind, is := range map[string]metav1.ConditionStatus{
 		v1alpha1.ConditionReady: metav1.ConditionFalse, v1alpha1.ConditionFailed: metav1.ConditionTrue, v1alpha1.ConditionRolledBack: metav1.ConditionTrue,
 	} {
-		body.WithConditions(metav1ac.Condition().WithType(kind).WithStatus(s).WithReason(v1alpha1.ReasonUnhealthy).WithMessage("").
-			WithLastTransitionTime(metav1.Now()))
+		s.Conditions = append(s.Conditions, metav1.Condition{Type: kind, Status: is, Reason: v1alpha1.ReasonUnhealthy, LastTransitionTime: metav1.Now()})
 	}
-	require.NoError(p.t, p.env.Client.Status().Apply(p.t.Context(), apply.FirmwareJob(j.Name).WithStatus(body), client.FieldOwner(v1alpha1.FieldOwnerDaemon)))
+	apitest.ApplyStatus(p.t, p.env.Client, v1alpha1.FieldOwnerDaemon, &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: j.Name}, Status: s})
 }
 
 func (p *process) jobs(node string) []v1alpha1.FirmwareJob {

@@ -18,15 +18,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
@@ -143,24 +142,22 @@ func (p *process) node(name string) {
 	require.NoError(p.t, p.env.Client.Create(p.t.Context(), n))
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	require.NoError(p.t, p.env.Client.Status().Update(p.t.Context(), n))
-	d := apply.NodeDevice(name + "-bios").WithSpec(apply.NodeDeviceSpec().WithNodeName(name))
-	require.NoError(p.t, p.env.Client.Apply(p.t.Context(), d, client.FieldOwner(v1alpha1.FieldOwnerDaemon)))
+	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: name + "-bios"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: name}}
+	require.NoError(p.t, p.env.Client.Create(p.t.Context(), d, client.FieldOwner(v1alpha1.FieldOwnerDaemon)))
 	p.observe(name, 0)
 }
 
 // observe reports as the daemon does.
 func (p *process) observe(node string, generation int64) {
 	p.t.Helper()
-	condition := func(kind, reason string, s metav1.ConditionStatus) *metav1ac.ConditionApplyConfiguration {
-		return metav1ac.Condition().WithType(kind).WithStatus(s).WithReason(reason).WithMessage("").WithLastTransitionTime(metav1.Now())
-	}
-	body := apply.NodeDevice(node + "-bios").WithStatus(apply.NodeDeviceStatus().
-		WithObservedGeneration(generation).WithClass(v1alpha1.ClassBIOS).WithUniqueID("bios-"+node).
-		WithVendor("Lenovo").WithModel("7X21").
-		WithFirmware(apply.ObservedFirmware().WithRunning("1").WithStored("1").WithDriver("fwupd").WithActivation(v1alpha1.ActivationReboot)).
-		WithConditions(condition(v1alpha1.ConditionReady, v1alpha1.ReasonPending, metav1.ConditionFalse),
-			condition(v1alpha1.ConditionInspected, v1alpha1.ReasonSucceeded, metav1.ConditionTrue)))
-	require.NoError(p.t, p.env.Client.Status().Apply(p.t.Context(), body, client.FieldOwner(v1alpha1.FieldOwnerDaemon)))
+	require.NoError(p.t, fieldset.ApplyObservation(p.t.Context(), p.env.Client, node+"-bios", v1alpha1.NodeDeviceStatus{
+		ObservedGeneration: generation, Class: v1alpha1.ClassBIOS, UniqueID: "bios-" + node, Vendor: "Lenovo", Model: "7X21",
+		Firmware: &v1alpha1.ObservedFirmware{Running: "1", Stored: "1", Driver: "fwupd", Activation: v1alpha1.ActivationReboot},
+		Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPending, LastTransitionTime: metav1.Now()},
+			{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, LastTransitionTime: metav1.Now()},
+		},
+	}))
 }
 
 // assign assigns version 2 to every BIOS.

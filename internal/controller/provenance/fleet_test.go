@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 )
 
@@ -187,6 +187,10 @@ func (f *fleet) Patch(_ context.Context, o client.Object, patch client.Patch, _ 
 	return nil
 }
 
+func (f *fleet) GroupVersionKindFor(runtime.Object) (schema.GroupVersionKind, error) {
+	return v1alpha1.GroupVersion.WithKind("NodeFirmware"), nil
+}
+
 func (f *fleet) Status() client.SubResourceWriter { return statusOf{f: f} }
 
 type statusOf struct {
@@ -195,19 +199,19 @@ type statusOf struct {
 }
 
 func (s statusOf) Apply(_ context.Context, o runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
-	body, ok := o.(*apply.NodeFirmwareApplyConfiguration)
-	if !ok {
-		return fmt.Errorf("apply %T: not a NodeFirmware", o)
-	}
-	text, err := json.Marshal(body.Status)
+	text, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	var next v1alpha1.NodeFirmwareStatus
-	if err := json.Unmarshal(text, &next); err != nil {
+	var body v1alpha1.NodeFirmware
+	if err := json.Unmarshal(text, &body); err != nil {
 		return err
 	}
-	s.f.write(*body.Name, func(n *v1alpha1.NodeFirmware) {
+	if body.Kind != "NodeFirmware" {
+		return fmt.Errorf("apply %s: not a NodeFirmware", body.Kind)
+	}
+	next := body.Status
+	s.f.write(body.Name, func(n *v1alpha1.NodeFirmware) {
 		n.Status.Obsolete = next.Obsolete
 		for _, c := range next.Conditions {
 			meta.SetStatusCondition(&n.Status.Conditions, c)

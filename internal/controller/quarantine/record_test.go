@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
@@ -38,7 +37,7 @@ func TestASourceThatCannotBeWrittenKeepsNoOtherFromItsQuarantine(t *testing.T) {
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration,
 			opts ...client.SubResourceApplyOption,
 		) error {
-			if src, ok := o.(*apply.FirmwareSourceApplyConfiguration); ok && *src.Name == "a" {
+			if src, ok := o.(client.Object); ok && src.GetName() == "a" {
 				return refused
 			}
 			return c.SubResource(sub).Apply(ctx, o, opts...)

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
@@ -67,14 +66,14 @@ func (w *world) rolledBack(job, model string) {
 	w.Helper()
 	u := w.job(job).Spec.Task.Devices[0]
 	w.report(job, map[string]bool{v1alpha1.ConditionReady: false, v1alpha1.ConditionFailed: true, v1alpha1.ConditionRolledBack: true},
-		apply.BadImage().WithDevice(u.Name).WithDigest(u.Digest).WithModel(model).WithMessage("no link"))
+		v1alpha1.BadImage{Device: u.Name, Digest: u.Digest, Model: model, Message: "no link"})
 }
 
 func (w *world) rollingBack(job, model string) {
 	w.Helper()
 	u := w.job(job).Spec.Task.Devices[0]
 	w.report(job, map[string]bool{v1alpha1.ConditionReady: false, v1alpha1.ConditionRolledBack: false},
-		apply.BadImage().WithDevice(u.Name).WithDigest(u.Digest).WithModel(model))
+		v1alpha1.BadImage{Device: u.Name, Digest: u.Digest, Model: model})
 }
 
 // holding creates a source that holds the images of these numbers.

@@ -11,27 +11,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 )
 
 // scanned reports as the daemon of a node does after a scan. The job is the one that it is at work on; empty for none.
 func (w *world) scanned(node, job string, at time.Time) {
 	w.Helper()
-	body := apply.NodeFirmwareStatus().WithObservedGeneration(1).WithLastScanTime(metav1.NewTime(at))
+	s := v1alpha1.NodeFirmwareStatus{ObservedGeneration: 1, LastScanTime: ptr.To(metav1.NewTime(at))}
 	if job != "" {
-		body.WithCurrentStep(apply.CurrentStep().WithJob(job).WithName("flash"))
+		s.CurrentStep = &v1alpha1.CurrentStep{Job: job, Name: "flash"}
 	}
-	require.NoError(w, w.Status().Apply(w.Context(), apply.NodeFirmware(node).WithStatus(body), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
+	require.NoError(w, fieldset.ApplyNode(w.Context(), w, node, s))
 }
 
 // reportHeld reports as the daemon of a node does that a failed job holds.
 func (w *world) reportHeld(node string) {
 	w.Helper()
-	body := apply.NodeFirmwareStatus().WithObservedGeneration(1).WithHeldBy("gone")
-	require.NoError(w, w.Status().Apply(w.Context(), apply.NodeFirmware(node).WithStatus(body), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
+	require.NoError(w, fieldset.ApplyNode(w.Context(), w, node, v1alpha1.NodeFirmwareStatus{ObservedGeneration: 1, HeldBy: "gone"}))
 }
 
 // restored is an API server as a backup of yesterday has it: three nodes that were idle then, and a job for one of them.

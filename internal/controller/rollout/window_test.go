@@ -11,13 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
 func minutes(n int) v1alpha1.Duration { return v1alpha1.Duration(fmt.Sprintf("%dm", n)) }
@@ -87,11 +85,11 @@ func (w *world) history(name, node string, took time.Duration) {
 func (w *world) historyBy(name, node string, now time.Time, took time.Duration) {
 	w.Helper()
 	w.queue(name, node)
-	started := metav1.NewTime(now.Add(-took))
-	require.NoError(w, w.Status().Apply(w.Context(), apply.FirmwareJob(name).WithStatus(apply.FirmwareJobStatus().
-		WithStartTime(started).WithCompletionTime(metav1.NewTime(now)).
-		WithConditions(metav1ac.Condition().WithType(v1alpha1.ConditionComplete).WithStatus(metav1.ConditionTrue).WithReason("Test").
-			WithMessage("").WithLastTransitionTime(metav1.NewTime(now)))), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
+	started, ended := metav1.NewTime(now.Add(-took)), metav1.NewTime(now)
+	apitest.ApplyStatus(w, w, v1alpha1.FieldOwnerDaemon, &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.FirmwareJobStatus{
+		StartTime: &started, CompletionTime: &ended,
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: ended}},
+	}})
 }
 
 // What is expected of a job is learned from those that did the same, and a new process knows it from the API.

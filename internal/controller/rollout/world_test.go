@@ -19,14 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
@@ -232,17 +230,17 @@ func (w *world) queue(name, node string) *v1alpha1.FirmwareJob {
 }
 
 // report writes conditions of a job, and the images it found bad, as the daemon does.
-func (w *world) report(job string, conditions map[string]bool, bad ...*apply.BadImageApplyConfiguration) {
+func (w *world) report(job string, conditions map[string]bool, bad ...v1alpha1.BadImage) {
 	w.Helper()
-	body := apply.FirmwareJobStatus().WithBadImages(bad...)
+	body := v1alpha1.FirmwareJobStatus{BadImages: bad}
 	for kind, is := range conditions {
 		s := metav1.ConditionFalse
 		if is {
 			s = metav1.ConditionTrue
 		}
-		body.WithConditions(metav1ac.Condition().WithType(kind).WithStatus(s).WithReason("Test").WithMessage("").WithLastTransitionTime(metav1.NewTime(w.clock)))
+		body.Conditions = append(body.Conditions, metav1.Condition{Type: kind, Status: s, Reason: "Test", LastTransitionTime: metav1.NewTime(w.clock)})
 	}
-	require.NoError(w, w.Status().Apply(w.Context(), apply.FirmwareJob(job).WithStatus(body), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
+	apitest.ApplyStatus(w, w, v1alpha1.FieldOwnerDaemon, &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: job}, Status: body})
 }
 
 func (w *world) complete(job string) {

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration"
 	"github.com/nodefirmware/node-firmware-operator/deploy"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
@@ -70,7 +69,7 @@ func newWorld(t *testing.T, handlers Handlers, objects ...client.Object) *world 
 		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	inner := fake.NewClientBuilder().WithScheme(scheme).
-		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).WithObjects(objects...).WithStatusSubresource(&v1alpha1.FirmwareJob{}).
+		WithTypeConverters(apitest.TypeConverter(t), managedfields.NewDeducedTypeConverter()).WithObjects(objects...).WithStatusSubresource(&v1alpha1.FirmwareJob{}).
 		WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).WithIndex(&corev1.Pod{}, index.NodeName, byNode).Build()
 	w.Client = interceptor.NewClient(inner, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		if w.refuse != nil {

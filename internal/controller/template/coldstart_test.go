@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -63,8 +62,8 @@ func TestHalfFilledIndexWithdrawsNothing(t *testing.T) {
 			f := newFleet(t)
 			f.node("a", map[string]string{"pool": "gpu"})
 			f.source("s", imageFor(board, v1, 1))
-			a, pinned := f.discover("a", board, v1), f.discover("a", "MT_0000000540", v1, func(s *apply.NodeDeviceStatusApplyConfiguration) {
-				s.WithModel("ConnectX-7")
+			a, pinned := f.discover("a", board, v1), f.discover("a", "MT_0000000540", v1, func(s *v1alpha1.NodeDeviceStatus) {
+				s.Model = "ConnectX-7"
 			})
 			f.create(pinFor("a", "ConnectX-7"))
 			f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) {

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 )
 
@@ -49,8 +48,8 @@ func TestMatchAssignsOnceAndTheTemplateTellsTheTruth(t *testing.T) {
 	assert.Equal(t, int32(1), got.Status.Devices.OutOfDate)
 
 	// What changes no fact costs nothing: the port comes up, and then the update arrives.
-	f.discover("a", board, running, func(s *apply.NodeDeviceStatusApplyConfiguration) {
-		s.WithPorts(apply.DevicePort().WithNetDevice("ens1f0"))
+	f.discover("a", board, running, func(s *v1alpha1.NodeDeviceStatus) {
+		s.Ports = []v1alpha1.DevicePort{{NetDevice: "ens1f0"}}
 	})
 	f.discover("a", board, v1)
 	got = f.awaitReady("t", v1alpha1.ReasonSucceeded, status.CurrentStatus)
@@ -295,8 +294,8 @@ func TestDowngradeAndReadOnlyDevicesAreBlocked(t *testing.T) {
 	f.node("a", map[string]string{"pool": "gpu"})
 	f.source("s", imageFor(board, v1, 1), imageFor("MT_0000000540", v1, 2))
 	newer := f.discover("a", board, v2)
-	locked := f.discover("a", "MT_0000000540", running, func(s *apply.NodeDeviceStatusApplyConfiguration) {
-		s.Firmware.WithAccess(v1alpha1.AccessReadOnly).WithNotes("secure boot refuses it")
+	locked := f.discover("a", "MT_0000000540", running, func(s *v1alpha1.NodeDeviceStatus) {
+		s.Firmware.Access, s.Firmware.Notes = v1alpha1.AccessReadOnly, []string{"secure boot refuses it"}
 	})
 	tpl := f.template("t", "gpu", v1, "s")
 	f.startOperator()

@@ -26,8 +26,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/trim"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -91,7 +91,7 @@ func (f *fleet) count() interceptor.Funcs {
 			return c.Apply(ctx, o, opts...)
 		},
 		SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-			if _, ok := o.(*apply.NodeDeviceApplyConfiguration); ok {
+			if o.(runtime.Unstructured).GetObjectKind().GroupVersionKind().Kind == "NodeDevice" {
 				f.writes.conditions.Add(1)
 			} else {
 				f.writes.template.Add(1)
@@ -121,7 +121,7 @@ func (f *fleet) edit(o client.Object, change func()) {
 }
 
 // discover plays a daemon: it creates a NIC and writes its status.
-func (f *fleet) discover(node, board, running string, change ...func(*apply.NodeDeviceStatusApplyConfiguration)) string {
+func (f *fleet) discover(node, board, running string, change ...func(*v1alpha1.NodeDeviceStatus)) string {
 	f.Helper()
 	name := strings.ToLower(fmt.Sprintf("%s-nic-%s", node, strings.ReplaceAll(board, "_", "")))
 	err := f.Client.Create(f.Context(), &v1alpha1.NodeDevice{
@@ -130,15 +130,16 @@ func (f *fleet) discover(node, board, running string, change ...func(*apply.Node
 	if !apierrors.IsAlreadyExists(err) {
 		require.NoError(f, err)
 	}
-	s := apply.NodeDeviceStatus().WithObservedGeneration(1).WithClass(v1alpha1.ClassNIC).WithUniqueID(name).
-		WithPCIID("15b3:101d").WithModel("ConnectX-6 Dx").WithBoardID(board).WithSerialNumber("MT1").
-		WithFirmware(apply.ObservedFirmware().WithRunning(running).WithStored(running).WithDriver("mstflint").
-			WithVersionFormat(v1alpha1.VersionFormatDotted).WithActivation(v1alpha1.ActivationReboot))
-	for _, c := range change {
-		c(s)
+	s := v1alpha1.NodeDeviceStatus{
+		ObservedGeneration: 1, Class: v1alpha1.ClassNIC, UniqueID: name, PCIID: "15b3:101d", Model: "ConnectX-6 Dx", BoardID: board, SerialNumber: "MT1",
+		Firmware: &v1alpha1.ObservedFirmware{
+			Running: running, Stored: running, Driver: "mstflint", VersionFormat: v1alpha1.VersionFormatDotted, Activation: v1alpha1.ActivationReboot,
+		},
 	}
-	require.NoError(f, f.Client.Status().Apply(f.Context(), apply.NodeDevice(name).WithStatus(s),
-		client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
+	for _, c := range change {
+		c(&s)
+	}
+	require.NoError(f, fieldset.ApplyObservation(f.Context(), f.Client, name, s))
 	return name
 }
 

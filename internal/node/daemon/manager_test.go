@@ -15,14 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/daemon"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -192,15 +191,15 @@ func TestOperatorAndDaemonShareADevice(t *testing.T) { // R001-3, R001-11
 	_, d := startNode(t, env.Config, "n1", host)
 	settled(t, env, "n1-nic-aa")
 
-	operator := []client.SubResourceApplyOption{client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership}
-	spec := apply.NodeDevice("n1-nic-aa").WithSpec(apply.NodeDeviceSpec().WithFirmware(apply.DesiredFirmware().
-		WithVersion("22.41.1000").WithPolicy(v1alpha1.PolicyApply).WithDowngrade(v1alpha1.DowngradeForbid)).
-		WithOrigin(apply.Origin().WithKind(v1alpha1.OriginTemplate).WithName("t").WithRule("r")))
-	require.NoError(t, env.Client.Apply(t.Context(), spec, client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership))
-	blocked := apply.NodeDevice("n1-nic-aa").WithStatus(apply.NodeDeviceStatus().WithConditions(metav1ac.Condition().
-		WithType(v1alpha1.ConditionBlocked).WithStatus(metav1.ConditionTrue).WithReason(v1alpha1.ReasonSourceNotFound).
-		WithMessage("Source s is missing; create it.").WithLastTransitionTime(metav1.Now())))
-	require.NoError(t, env.Client.Status().Apply(t.Context(), blocked, operator...))
+	device := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n1-nic-aa"}}
+	_, err := fieldset.ApplyDesired(t.Context(), env.Client, device, []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
+		&v1alpha1.DesiredFirmware{Version: "22.41.1000", Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid})
+	require.NoError(t, err)
+	_, err = fieldset.ApplyAssignment(t.Context(), env.Client, device, "", []metav1.Condition{{
+		Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSourceNotFound,
+		Message: "Source s is missing; create it.", LastTransitionTime: metav1.Now(),
+	}})
+	require.NoError(t, err)
 
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		got := settled(t, env, "n1-nic-aa")
@@ -210,20 +209,20 @@ func TestOperatorAndDaemonShareADevice(t *testing.T) { // R001-3, R001-11
 		assert.Equal(c, "n1", got.Spec.NodeName)
 	}, 20*time.Second, 20*time.Millisecond)
 
-	lifted := apply.NodeDevice("n1-nic-aa").WithStatus(apply.NodeDeviceStatus())
-	require.NoError(t, env.Client.Status().Apply(t.Context(), lifted, operator...))
+	managers := map[string]bool{}
+	for _, f := range settled(t, env, "n1-nic-aa").ManagedFields {
+		managers[f.Manager+"/"+f.Subresource] = true
+	}
+	assert.Equal(t, map[string]bool{"firmware-daemon/": true, "firmware-daemon/status": true, "node-firmware-operator-assignment/": true, "node-firmware-operator-assignment/status": true}, managers)
+
+	_, err = fieldset.ApplyAssignment(t.Context(), env.Client, device, "", nil)
+	require.NoError(t, err)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		got := settled(t, env, "n1-nic-aa")
 		assert.Nil(c, meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionBlocked), "the daemon did not take the operator's condition over")
 		assert.Nil(c, meta.FindStatusCondition(got.Status.Conditions, "Nothing"))
 		assert.Equal(c, v1alpha1.ReasonImageNotFound, meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionReady).Reason)
 	}, 20*time.Second, 20*time.Millisecond)
-
-	managers := map[string]bool{}
-	for _, f := range settled(t, env, "n1-nic-aa").ManagedFields {
-		managers[f.Manager+"/"+f.Subresource] = true
-	}
-	assert.Equal(t, map[string]bool{"firmware-daemon/": true, "firmware-daemon/status": true, "node-firmware-operator/": true, "node-firmware-operator/status": true}, managers)
 
 	host.plug(nic("bb"))
 	require.NoError(t, d.Refresh(t.Context()))

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 )
 
 // badTarget is the target of a rule with another version: an image that is valid, but takes the links of its card down.
@@ -39,7 +38,7 @@ type RollbackReport struct {
 
 // trial is firmware that has to be rolled back, declared for the whole fleet, one node at a time.
 type trial struct {
-	policy *apply.RolloutPolicyApplyConfiguration
+	policy *v1alpha1.RolloutPolicy
 	// good is what runs before, bad what is declared.
 	good, bad target
 	// resume says that the rollout halts, and is resumed before the template is restored.
@@ -58,7 +57,7 @@ func (l *Lab) badImage(ctx context.Context, o DemoOptions, list []target) (*Roll
 // try declares the bad firmware of a trial, follows the fleet until nothing takes it any more, reads the machines, and
 // restores the template.
 func (l *Lab) try(ctx context.Context, o DemoOptions, list []target, t trial) (*RollbackReport, error) {
-	if err := l.admin.Apply(ctx, t.policy, client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
+	if err := l.declare(ctx, t.policy); err != nil {
 		return nil, fmt.Errorf("declare rollout policy: %w", err)
 	}
 	if err := t.bad.publish(ctx, l); err != nil {

@@ -45,8 +45,7 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	// By apply, because the operator creates a policy of this name too, and writes its status.
-	if err := l.admin.Apply(ctx, inWaves(o.MaxUnavailable), client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
+	if err := l.declare(ctx, inWaves(o.MaxUnavailable)); err != nil {
 		return nil, fmt.Errorf("declare rollout policy: %w", err)
 	}
 	for _, t := range list {

@@ -7,10 +7,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/mirror"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
@@ -109,8 +110,18 @@ func fleetTemplate(list []target) *v1alpha1.FirmwareTemplate {
 }
 
 // policy lets the given number of nodes be disturbed at once.
-func policy(maxUnavailable int) *apply.RolloutPolicyApplyConfiguration {
-	return apply.RolloutPolicy(v1alpha1.DefaultRolloutPolicy).
-		WithSpec(apply.RolloutPolicySpec().WithMaxUnavailable(intstr.FromInt32(int32(maxUnavailable))).
-			WithHealthyFor("1s"))
+func policy(maxUnavailable int) *v1alpha1.RolloutPolicy {
+	return &v1alpha1.RolloutPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy},
+		Spec:       v1alpha1.RolloutPolicySpec{MaxUnavailable: ptr.To(intstr.FromInt32(int32(maxUnavailable))), HealthyFor: "1s"},
+	}
+}
+
+// declare applies a policy as a person would: the operator creates one of this name too, and writes its status.
+func (l *Lab) declare(ctx context.Context, p *v1alpha1.RolloutPolicy) error {
+	body, err := fieldset.Configuration(l.admin, p)
+	if err != nil {
+		return err
+	}
+	return l.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner("firmware-lab"), client.ForceOwnership)
 }

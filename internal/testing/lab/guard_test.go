@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -31,7 +30,7 @@ func TestNodeThatAnAdapterCutsOffOverARebootIsRestoredByItsGuard(t *testing.T) {
 	t.Parallel()
 	l := startLabWith(t, Options{Nodes: 2, Uplink: true, UplinkAdapter: "nic1"})
 	p := policy(1)
-	require.NoError(t, l.admin.Apply(t.Context(), p, client.FieldOwner("test"), client.ForceOwnership))
+	require.NoError(t, l.declare(t.Context(), p))
 	bad := targetsOf("cx7")
 	bad[0].image.LinkDown, bad[0].source = true, "cx7-bad"
 	require.NoError(t, bad[0].publish(t.Context(), l))

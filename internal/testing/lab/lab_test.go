@@ -111,7 +111,7 @@ func startLabWith(t *testing.T, o Options) *Lab {
 // allow lets so many nodes be disturbed at once, with a short soak.
 func (l *Lab) allow(t *testing.T, maxUnavailable int) {
 	t.Helper()
-	require.NoError(t, l.admin.Apply(t.Context(), policy(maxUnavailable), client.FieldOwner("test"), client.ForceOwnership))
+	require.NoError(t, l.declare(t.Context(), policy(maxUnavailable)))
 }
 
 func tailOf(path string) string {

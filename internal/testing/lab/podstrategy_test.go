@@ -123,8 +123,8 @@ func TestTwoExecutorsNeverRunOneJob(t *testing.T) { // R000-54: the daemon was n
 	t.Parallel()
 	l := startPodLab(t, 1, config.StrategyDaemon)
 	p := policy(1)
-	p.Spec.WithHealthyFor("1m") // the pod's process waits half a minute before it gives up
-	require.NoError(t, l.admin.Apply(t.Context(), p, client.FieldOwner("test"), client.ForceOwnership))
+	p.Spec.HealthyFor = "1m" // the pod's process waits half a minute before it gives up
+	require.NoError(t, l.declare(t.Context(), p))
 	s := l.scene(t, 0)
 	list := s.want("cx7")
 	s.requireDone(list, 1)

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 )
 
 // RolloutReport is one update of the demo's first act: a model, the versions that ran, and the one it runs now.
@@ -24,10 +24,11 @@ type RolloutReport struct {
 }
 
 // inWaves is the policy of the demo: one node first, then two, and then as many as the budget allows.
-func inWaves(maxUnavailable int) *apply.RolloutPolicyApplyConfiguration {
+func inWaves(maxUnavailable int) *v1alpha1.RolloutPolicy {
 	p := policy(maxUnavailable)
-	p.Spec.WithWaves(apply.RolloutWave().WithName("one").WithSize(intstr.FromInt32(1)).WithSoak("1s"),
-		apply.RolloutWave().WithName("three").WithSize(intstr.FromInt32(3)).WithSoak("1s"))
+	p.Spec.Waves = []v1alpha1.RolloutWave{
+		{Name: "one", Size: ptr.To(intstr.FromInt32(1)), Soak: "1s"}, {Name: "three", Size: ptr.To(intstr.FromInt32(3)), Soak: "1s"},
+	}
 	return p
 }
 
@@ -90,9 +91,9 @@ func (l *Lab) resume(ctx context.Context, t trial, v *view, list []target) (stri
 		return "", err
 	}
 	l.say("Halted: %s Resuming, as a person would after finding the cause.", halted)
-	resumed := inWaves(1) // the one that was applied holds the version of that write since
-	resumed.Spec.WithRequests(apply.RolloutRequests().WithResume("the firmware was at fault, " + time.Now().UTC().Format(time.RFC3339)))
-	if err := l.admin.Apply(ctx, resumed, client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
+	resumed := inWaves(1)
+	resumed.Spec.Requests = &v1alpha1.RolloutRequests{Resume: "the firmware was at fault, " + time.Now().UTC().Format(time.RFC3339)}
+	if err := l.declare(ctx, resumed); err != nil {
 		return halted, fmt.Errorf("resume rollout: %w", err)
 	}
 	return halted, until(func(rollouts []v1alpha1.RolloutStatus) bool { return !slices.ContainsFunc(rollouts, isHalted) }, "the halt to be lifted")
