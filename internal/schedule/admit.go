@@ -40,7 +40,10 @@ func (p *pass) wait(j *Job, n *node, reason Reason, message string) {
 	for _, o := range n.pools {
 		o.queue = append(o.queue, len(p.waiting))
 	}
-	p.waiting = append(p.waiting, Waiting{Entry: j.entry(), Policy: n.policy(), Reason: reason, Message: message})
+	p.waiting = append(p.waiting, Waiting{
+		Entry: j.entry(), Policy: n.policy(), Reason: reason, Message: message,
+		ForBudget: reason == BudgetExhausted && len(n.pools) == 1 && n.pools[0].plain && message == n.pools[0].usedUp,
+	})
 }
 
 // candidate is a queued job on its way to a place.

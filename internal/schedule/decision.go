@@ -123,6 +123,9 @@ type Waiting struct {
 	Policy  string
 	Reason  Reason
 	Message string
+	// ForBudget says that the job waits for nothing but a place in the budget of its policy, and that nodes which are due back have the
+	// places.
+	ForBudget bool
 }
 
 // Conflict names the policies that choose nodes of one policy.

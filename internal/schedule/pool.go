@@ -18,6 +18,8 @@ type pool struct {
 	// used are the nodes that use the budget up, and usedUp is what is said to the thousands of jobs that wait for one of them.
 	used   map[string]bool
 	usedUp string
+	// plain says that usedUp names no node that a person may have to look at.
+	plain bool
 	// unheard are the Ready nodes that are among the used ones because their daemons have not reported, and lost those that report a
 	// job which the API does not have.
 	unheard, lost []string
@@ -84,7 +86,9 @@ func (p *pass) count() {
 		o.usedUp = fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; the job starts as soon as one is back.%s",
 			o.Name, o.MaxUnavailable.String(), p.aboutLost(o.lost))
 		// Where they leave room, the jobs wait for other nodes. That is said to thousands of jobs, and again when it ends.
+		o.plain = len(o.lost) == 0
 		if len(o.unheard) > 0 && len(o.unheard) >= o.out.Budget {
+			o.plain = false
 			o.usedUp += aboutUnheard(o.unheard, p.facts.UnheardUntil)
 		}
 	}

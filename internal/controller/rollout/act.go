@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,21 +23,15 @@ import (
 )
 
 const (
-	// maxWaitingWrites bounds the waiting jobs whose condition is written in one pass, so that no admission waits for
-	// thousands of them.
-	maxWaitingWrites = 100
-	// backlogWrites is how many conditions are written in one pass, one after the other, while more than maxWaitingWrites are unwritten
-	// and jobs are being queued, as when a template changes a whole fleet. Such a write costs the API server as much as three jobs that
-	// are queued.
-	backlogWrites = 5
-	// writers is how many jobs are written to at once. The ledgers have one writer.
-	writers = 8
-	// again is the wait before the next pass after a lost race or an unfinished one.
+	// admitters and explainers are how many jobs are told at once that they may run, and why they wait. The ledgers have one writer. Such a
+	// write costs the API server as much as three jobs that are queued, and thousands of jobs may be told why they wait at once.
+	admitters, explainers = 8, 2
+	// again is the wait before the next pass after a lost race.
 	again = 100 * time.Millisecond
 )
 
-// act writes the ledgers, makes sure that no other ledger has the same node, and only then writes the conditions of the
-// jobs. A policy that cannot be written admits nothing in this pass; the others go on.
+// act writes the ledgers, makes sure that no other ledger has the same node, and only then has the conditions of the jobs
+// written, beside this pass and the next ones. A policy that cannot be written admits nothing in this pass; the others go on.
 func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctrl.Result, error) {
 	result := ctrl.Result{}
 	if !d.Next.IsZero() {
@@ -67,13 +60,9 @@ func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctr
 	if len(admit) < len(d.Admit) {
 		result.RequeueAfter = again
 	}
-	unwritten, err := r.writeAdmissions(ctx, f, admit)
-	errs = append(errs, err)
-	left, err := r.writeWaiting(ctx, f, d.Wait)
-	if unwritten || left {
-		result.RequeueAfter = again
-	}
-	if err := errors.Join(append(errs, err)...); err != nil {
+	r.admit.tell(admissions(f, admit))
+	r.explain.tell(r.reasons(f, d.Wait))
+	if err := errors.Join(errs...); err != nil {
 		return ctrl.Result{}, err
 	}
 	return result, nil
@@ -191,57 +180,25 @@ func inLedgers(policies []v1alpha1.RolloutPolicy, a schedule.Admission, over map
 	return rival, mine
 }
 
-// writeAdmissions writes to the admitted jobs that they may run, and reports whether some are left for the next pass.
-func (r *Reconciler) writeAdmissions(ctx context.Context, f facts, admit []schedule.Admission) (left bool, err error) {
-	writes := make([]write, len(admit))
+// admissions is what the admitted jobs are told: that they may run.
+func admissions(f facts, admit []schedule.Admission) []telling {
+	out := make([]telling, len(admit))
 	for i, a := range admit {
-		writes[i] = write{f.jobs[a.Entry.UID], status.JobAdmitted(a.Policy)}
+		out[i] = telling{f.jobs[a.Entry.UID], status.JobAdmitted(a.Policy)}
 	}
-	return r.writeAll(ctx, writes, writers)
+	return out
 }
 
-// writeWaiting writes to the waiting jobs why they wait, and reports whether some are left for the next pass.
-func (r *Reconciler) writeWaiting(ctx context.Context, f facts, waiting []schedule.Waiting) (left bool, err error) {
-	var writes []write
-	atOnce, queueing := writers, len(f.jobs) > r.jobs
-	r.jobs = len(f.jobs)
+// reasons is what the waiting jobs are told: why they wait. A job that was told nothing yet, and waits for nothing but the budget of
+// its policy, is told nothing: the status of the policy says it once for thousands of them.
+func (r *Reconciler) reasons(f facts, waiting []schedule.Waiting) (out []telling) {
 	for _, w := range waiting {
-		j, want := f.jobs[w.UID], status.JobWaiting(w)
-		if r.isWritten(j, want) {
-			continue
+		j := f.jobs[w.UID]
+		if want := status.JobWaiting(w); !(w.ForBudget && r.isUntold(j)) && !r.isWritten(j, want) {
+			out = append(out, telling{j, want})
 		}
-		if len(writes) == maxWaitingWrites {
-			if left = true; queueing {
-				writes, atOnce = writes[:backlogWrites], 1
-			}
-			break
-		}
-		writes = append(writes, write{j, want})
 	}
-	outdated, err := r.writeAll(ctx, writes, atOnce)
-	return left || outdated, err
-}
-
-// write is what the condition Admitted of a job should say. No two of one pass are about the same job.
-type write struct {
-	job  *v1alpha1.FirmwareJob
-	want status.Condition
-}
-
-// writeAll makes all the writes, atOnce of them side by side, also when one of them fails, and reports whether some are left for
-// the next pass.
-func (r *Reconciler) writeAll(ctx context.Context, writes []write, atOnce int) (left bool, err error) {
-	var group errgroup.Group
-	group.SetLimit(atOnce)
-	errs, results := make([]error, len(writes)), make([]outcome, len(writes))
-	for i, w := range writes {
-		group.Go(func() error {
-			results[i], errs[i] = r.writeAdmitted(ctx, w.job, w.want)
-			return nil
-		})
-	}
-	_ = group.Wait() // the errors are in errs
-	return slices.Contains(results, outdated), errors.Join(errs...)
+	return out
 }
 
 // reportPolicy makes events of what changed for people.

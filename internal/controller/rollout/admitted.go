@@ -36,11 +36,20 @@ const (
 	outdated
 )
 
-// writeAdmitted writes the Admitted condition of one job. One that is admitted is protected first.
-func (r *Reconciler) writeAdmitted(ctx context.Context, j *v1alpha1.FirmwareJob, want status.Condition) (outcome, error) {
+// writeAdmitted writes the Admitted condition of one job. One that is admitted is protected first. Every write is a compare-and-swap
+// with the version that the decision was made about, or the one this process wrote since; one that was admitted since is told nothing
+// else.
+func (r *Reconciler) writeAdmitted(ctx context.Context, t telling) (outcome, error) {
+	j, want := t.job, t.want
+	if r.isWritten(j, want) {
+		return written, nil
+	}
 	conditions := status.Merge(j.Status.Conditions, j.Generation, r.now(), []string{v1alpha1.ConditionAdmitted}, want)
 	version := j.ResourceVersion
 	if last, ok := r.lastWritten(j); ok {
+		if last.status == metav1.ConditionTrue {
+			return outdated, nil
+		}
 		version = last.version
 	}
 	var err error
@@ -81,10 +90,16 @@ func (r *Reconciler) isWritten(j *v1alpha1.FirmwareJob, want status.Condition) b
 	return c != nil && c.Status == want.Status && c.Reason == want.Reason && c.Message == want.Message
 }
 
+// isUntold reports whether the job has no Admitted condition.
+func (r *Reconciler) isUntold(j *v1alpha1.FirmwareJob) bool {
+	_, told := r.lastWritten(j)
+	return !told && meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted) == nil
+}
+
 // state is where a job stands, by the cache or by what this process wrote since.
 func (r *Reconciler) state(j *v1alpha1.FirmwareJob) schedule.JobState {
 	s := stateOf(j)
-	if last, ok := r.written[j.UID]; ok && (s == schedule.Queued || s == schedule.Cancelled) && last.status == metav1.ConditionTrue {
+	if last, ok := r.lastWritten(j); ok && (s == schedule.Queued || s == schedule.Cancelled) && last.status == metav1.ConditionTrue {
 		return schedule.Admitted
 	}
 	return s
@@ -92,6 +107,8 @@ func (r *Reconciler) state(j *v1alpha1.FirmwareJob) schedule.JobState {
 
 // dropSeen forgets the writes that the cache has seen, and those to jobs that are gone.
 func (r *Reconciler) dropSeen(f facts) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for uid, last := range r.written {
 		j := f.jobs[string(uid)]
 		if j == nil {

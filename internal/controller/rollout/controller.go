@@ -2,7 +2,9 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -25,8 +28,13 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
-// coalesce is how long events are gathered before a pass, so that a fleet that changes at once costs few passes.
-const coalesce = 100 * time.Millisecond
+// Events are gathered before a pass, so that a fleet that changes at once costs few passes and few writes of the ledgers: for coalesce,
+// and where passes take longer, as where the API server is busy, for rests times the last one, but for no longer than longestRest.
+const (
+	coalesce    = 100 * time.Millisecond
+	rests       = 5
+	longestRest = time.Second
+)
 
 // firstRetry and lastRetry are the waits before a pass that follows one with an error. They stay short: one object that cannot be
 // written must not keep the other policies from the opening of a window, which no event announces.
@@ -40,9 +48,8 @@ var pass = reconcile.Request{NamespacedName: types.NamespacedName{Name: "rollout
 //
 // A pass reads the ledgers, a handful of objects, from the API server, and nodes and jobs from the cache without
 // copying them; with 5,000 nodes and 5,000 queued jobs it takes some 30 ms. It happens only after an event that can
-// change a decision. It writes a policy only when its status changes, and a job only when it is admitted or why it
-// waits changes, at most maxWaitingWrites waiting jobs per pass. Of more, it writes only backlogWrites while jobs are being
-// queued.
+// change a decision. It writes a policy only when its status changes, and itself writes to no job: two controllers beside it tell the
+// jobs that they are admitted, and why they wait.
 type Reconciler struct {
 	client   client.Client
 	direct   client.Reader
@@ -60,19 +67,24 @@ type Reconciler struct {
 	// expected is how long a job takes about which too little is known, and paces are how fast the jobs of the policies end.
 	expected time.Duration
 	paces    map[types.UID]*pace
-	// jobs is how many jobs the last pass saw.
-	jobs    int
-	room    *room.Room
-	unheard unheard
-	lost    lost
+	room     *room.Room
+	unheard  unheard
+	lost     lost
+	// admit and explain tell jobs that they may run, and why they wait.
+	admit, explain *teller
+	// passes is the queue of the passes; nil until the controller runs. Pause is how long events are gathered before one.
+	passes atomic.Pointer[queue]
+	pause  atomic.Int64
 }
 
 // New returns a reconciler. It reads ledgers, and what their entries depend on, through direct, which must not be a
 // cache. The client's cache needs the indexes of package index. The jobs of ownNode, the node the operator runs on, go
 // last; it may be empty.
 func New(c client.Client, direct client.Reader, recorder events.EventRecorder, now func() time.Time, ownNode string) *Reconciler {
-	return &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, written: map[types.UID]admitted{},
+	r := &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, written: map[types.UID]admitted{},
 		calendars: calendars{}, expected: DefaultExpected, paces: map[types.UID]*pace{}}
+	r.admit, r.explain = newTeller(r.writeAdmitted, r.soon), newTeller(r.writeAdmitted, r.soon)
+	return r
 }
 
 // Expecting says how long a job takes about which too little is known.
@@ -89,18 +101,20 @@ func (r *Reconciler) Within(room *room.Room) *Reconciler {
 
 // SetupWithManager starts a pass on each change that can change a decision, and one when the manager starts.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("rollout").
-		Watches(&v1alpha1.RolloutPolicy{}, onChange, builder.WithPredicates(policyChanged)).
-		Watches(&v1alpha1.FirmwareJob{}, onChange, builder.WithPredicates(jobChanged)).
-		Watches(&corev1.Node{}, onChange, builder.WithPredicates(nodeChanged)).
-		Watches(&v1alpha1.FirmwareTemplate{}, onChange, builder.WithPredicates(templateChanged)).
-		Watches(&v1alpha1.FirmwareSource{}, onChange, builder.WithPredicates(sourceChanged)).
-		Watches(&v1alpha1.NodeDevice{}, r.onDevice(), builder.WithPredicates(deviceChanged)).
-		Watches(&v1alpha1.NodeFirmware{}, onChange, builder.WithPredicates(firmwareChanged)).
+	changed := r.onChange()
+	err := ctrl.NewControllerManagedBy(mgr).Named("rollout").
+		Watches(&v1alpha1.RolloutPolicy{}, changed, builder.WithPredicates(policyChanged)).
+		Watches(&v1alpha1.FirmwareJob{}, changed, builder.WithPredicates(jobChanged)).
+		Watches(&corev1.Node{}, changed, builder.WithPredicates(nodeChanged)).
+		Watches(&v1alpha1.FirmwareTemplate{}, changed, builder.WithPredicates(templateChanged)).
+		Watches(&v1alpha1.FirmwareSource{}, changed, builder.WithPredicates(sourceChanged)).
+		Watches(&v1alpha1.NodeDevice{}, changed, builder.WithPredicates(deviceChanged, predicate.NewPredicateFuncs(r.works))).
+		Watches(&v1alpha1.NodeFirmware{}, changed, builder.WithPredicates(firmwareChanged)).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
+			r.passes.Store(&q)
 			q.Add(pass)
 			if r.room != nil {
-				r.room.OnChange(func() { q.AddAfter(pass, coalesce) })
+				r.room.OnChange(r.soon)
 			}
 			return nil
 		})).
@@ -109,10 +123,13 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		}).
 		Complete(r)
+	return errors.Join(err, r.admit.setup(mgr, "admission", admitters), r.explain.setup(mgr, "waiting", explainers))
 }
 
 // Reconcile is one pass over all policies.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
+	began := time.Now()
+	defer func() { r.pause.Store(int64(min(max(coalesce, rests*time.Since(began)), longestRest))) }()
 	f, err := r.gather(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -139,32 +156,13 @@ func sooner(result *ctrl.Result, d time.Duration) {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// onDevice is onChange for the devices of nodes with a job. Those of others decide nothing: a job that is queued later starts a pass of
-// its own, which looks at them then.
-func (r *Reconciler) onDevice() handler.Funcs {
-	concerns := func(o client.Object) bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		d, ok := o.(*v1alpha1.NodeDevice)
-		return !ok || r.working == nil || r.working[d.Spec.NodeName]
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			if concerns(e.Object) {
-				onChange.Create(ctx, e, q)
-			}
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if concerns(e.ObjectNew) {
-				onChange.Update(ctx, e, q)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			if concerns(e.Object) {
-				onChange.Delete(ctx, e, q)
-			}
-		},
-	}
+// works reports whether the node of a device has a job. The devices of others decide nothing: a job that is queued later starts a pass
+// of its own, which looks at them then.
+func (r *Reconciler) works(o client.Object) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, ok := o.(*v1alpha1.NodeDevice)
+	return !ok || r.working == nil || r.working[d.Spec.NodeName]
 }
 
 // noteWorking remembers which nodes have a job.
@@ -180,9 +178,19 @@ func (r *Reconciler) noteWorking(f facts) {
 	r.working = working
 }
 
-var onChange = handler.Funcs{
-	CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(pass, coalesce) },
-	UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(pass, coalesce) },
-	DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(pass, coalesce) },
-	GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(pass, coalesce) },
+// soon asks for another pass.
+func (r *Reconciler) soon() {
+	if q := r.passes.Load(); q != nil {
+		(*q).AddAfter(pass, again)
+	}
+}
+
+func (r *Reconciler) onChange() handler.Funcs {
+	add := func(q queue) { q.AddAfter(pass, max(coalesce, time.Duration(r.pause.Load()))) }
+	return handler.Funcs{
+		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { add(q) },
+		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { add(q) },
+		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { add(q) },
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { add(q) },
+	}
 }

@@ -67,6 +67,16 @@ func (w *world) operator() *operator {
 	return o
 }
 
+// Reconcile is a pass, after which the jobs are told what it decided.
+func (o *operator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := o.Reconciler.Reconcile(ctx, req)
+	again, failed := o.Tell(ctx)
+	if again {
+		result.RequeueAfter = time.Millisecond
+	}
+	return result, errors.Join(err, failed)
+}
+
 // pass runs the reconciler until it asks for no other pass, or for one that time alone makes necessary.
 func (o *operator) pass() {
 	o.w.Helper()
@@ -316,14 +326,22 @@ func (w *world) ledger(policy string) []string {
 	return out
 }
 
-// reason says why a job waits.
+// reason says why a job waits. One that waits for the budget alone has no condition, and its policy counts it.
 func (w *world) reason(job string) string {
 	w.Helper()
-	c := meta.FindStatusCondition(w.job(job).Status.Conditions, v1alpha1.ConditionAdmitted)
-	if c == nil {
-		return "unset"
+	if c := meta.FindStatusCondition(w.job(job).Status.Conditions, v1alpha1.ConditionAdmitted); c != nil {
+		return c.Reason
 	}
-	return c.Reason
+	var policies v1alpha1.RolloutPolicyList
+	require.NoError(w, w.List(w.Context(), &policies))
+	for _, p := range policies.Items {
+		for _, counted := range p.Status.Waiting {
+			if counted.Reason == v1alpha1.ReasonBudgetExhausted {
+				return counted.Reason
+			}
+		}
+	}
+	return "unset"
 }
 
 // message says for people why a job waits.

@@ -92,6 +92,10 @@ func (r *run) rollOut(ctx context.Context) error {
 	if err := r.await(ctx, "each node has a job", func(s *seen) bool { return len(s.jobs) == r.Nodes }); err != nil {
 		return err
 	}
+	r.seen.has(func(s *seen) bool {
+		s.counted = time.Now()
+		return true
+	})()
 	err = r.await(ctx, "the rollout is over", func(s *seen) bool {
 		return len(s.ended) == r.Nodes && len(s.protected) == 0 && s.ledger == 0 && s.appliedNodes() == r.Nodes
 	})
@@ -101,6 +105,7 @@ func (r *run) rollOut(ctx context.Context) error {
 	ended := time.Now()
 	r.seen.has(func(s *seen) bool {
 		r.report.Jobs, r.report.AdmittedAtOnce = len(s.jobs), s.ledgerPeak
+		r.report.FilledPlaces = s.filled / max(s.offered, 1)
 		r.report.QueueSeconds = s.lastJob.Sub(s.firstJob).Seconds()
 		r.report.RolloutSeconds = ended.Sub(s.firstJob).Seconds()
 		r.report.AdmissionsPerSecond = float64(len(s.admitted)) / max(s.lastAdmitted.Sub(s.firstAdmitted).Seconds(), 0.1)

@@ -45,6 +45,9 @@ type Report struct {
 	RestSeconds float64        `json:"restSeconds"`
 	// AdmittedAtOnce is how many nodes the ledger held at most.
 	AdmittedAtOnce int `json:"admittedAtOnce"`
+	// FilledPlaces is the share of the places in the budget that had an admitted job, over the time in which others waited for one and
+	// all were queued. A place counts as empty from the end of its job until the next one knows that it is admitted.
+	FilledPlaces float64 `json:"filledPlaces"`
 	// RolloutWrites counts the writes of the operator during the rollout by verb and resource, and Conflicts those of the whole
 	// run that the API server refused because somebody else had written.
 	RolloutWrites map[string]int `json:"rolloutWrites"`
@@ -81,6 +84,7 @@ func (r *Report) Summary(w io.Writer) {
 		{"seconds to assign", r.AssignSeconds}, {"seconds of as many plain writes", r.RawSeconds},
 		{"seconds to restart", r.RestartSeconds}, {"seconds to queue the jobs", r.QueueSeconds}, {"seconds of the rollout", r.RolloutSeconds},
 		{"admissions a second", r.AdmissionsPerSecond}, {"admitted at once", r.AdmittedAtOnce},
+		{"share of filled places", r.FilledPlaces},
 		{"writes for each device", r.WritesPerDevice}, {"writes for each job", r.WritesPerJob}, {"API server's milliseconds for each job", r.APIMillisecondsPerJob}, {"writes at rest", r.RestWrites},
 		{"peak of the operator's memory, MiB", r.PeakMiB},
 	} {

@@ -26,6 +26,11 @@ type seen struct {
 	ledger, ledgerPeak                             int
 	firstJob, lastJob, firstAdmitted, lastAdmitted time.Time
 	largest                                        map[string]int
+	places                                         int32 // of the budget
+	// counted is up to when places were counted while jobs waited: those there were, and those that admitted jobs filled, each times the
+	// seconds; zero before all jobs were queued.
+	counted         time.Time
+	offered, filled float64
 }
 
 func newSeen() *seen {
@@ -59,6 +64,9 @@ func (s *seen) note(o client.Object) {
 	case *v1alpha1.FirmwareJob:
 		s.noteJob(o)
 	case *v1alpha1.RolloutPolicy:
+		if o.Status.Nodes != nil {
+			s.places = o.Status.Nodes.Budget
+		}
 		s.ledger = len(o.Status.Admitted)
 		s.ledgerPeak = max(s.ledgerPeak, s.ledger)
 	case *v1alpha1.FirmwareTemplate:
@@ -81,6 +89,7 @@ func (s *seen) note(o client.Object) {
 
 func (s *seen) noteJob(o *v1alpha1.FirmwareJob) {
 	now := time.Now()
+	s.countPlaces(now)
 	if _, known := s.jobs[o.Name]; !known {
 		s.jobs[o.Name] = struct{}{}
 		if s.lastJob = now; s.firstJob.IsZero() {
@@ -95,6 +104,18 @@ func (s *seen) noteJob(o *v1alpha1.FirmwareJob) {
 	}
 	put(s.ended, o.Name, o.Ended())
 	put(s.protected, o.Name, len(o.Finalizers) > 0)
+}
+
+// countPlaces counts the places since the last time, if jobs waited for them.
+func (s *seen) countPlaces(now time.Time) {
+	if s.counted.IsZero() {
+		return
+	}
+	if seconds := now.Sub(s.counted).Seconds(); len(s.admitted) < len(s.jobs) {
+		s.offered += float64(s.places) * seconds
+		s.filled += float64(len(s.admitted)-len(s.ended)) * seconds
+	}
+	s.counted = now
 }
 
 // forget takes an object that was deleted out of what must be there. Jobs count for ever.
