@@ -61,7 +61,7 @@ e2e: build ## Run the images of `make images` as pods of a real node, as root, 2
 .PHONY: maintenance-contract
 maintenance-contract: ## Run the contract of a maintenance and an update against the real maintenance-operator, about 8 minutes (flags: ARGS='GIT-REPOSITORY').
 	binary=$$($(GO) run ./hack/maintenanceoperator $(ARGS)) && assets=$$($(GO) run ./hack/controlplane) && \
-		MAINTENANCE_OPERATOR=$$binary KUBEBUILDER_ASSETS=$$assets $(GO) test -count=1 -timeout 20m -run MaintenanceOperator ./internal/testing/windowtest ./internal/testing/lab
+		MAINTENANCE_OPERATOR=$$binary KUBEBUILDER_ASSETS=$$assets $(GO) test -count=1 -timeout 20m -run MaintenanceOperator ./internal/testing/maintenancetest ./internal/testing/lab
 
 .PHONY: build
 build: ## Build the binaries into bin/.

@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
-	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
+	"github.com/nodefirmware/node-firmware-operator/internal/operator"
 )
 
 // settings are what the operator is started with.
-func settings(t *testing.T, args ...string) (c config.Operator, known []strategy.Strategy) {
+func settings(t *testing.T, args ...string) (c config.Operator, known []operator.Strategy) {
 	t.Helper()
-	cmd := command(func(_ context.Context, got config.Operator, s []strategy.Strategy, _ *slog.Logger) error {
+	cmd := command(func(_ context.Context, got config.Operator, s []operator.Strategy, _ *slog.Logger) error {
 		c, known = got, s
 		return nil
 	})

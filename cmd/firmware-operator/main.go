@@ -20,7 +20,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/operator"
-	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
 )
 
 func main() {
@@ -33,7 +32,7 @@ func main() {
 }
 
 // command reads the flags and runs the operator with them.
-func command(run func(context.Context, config.Operator, []strategy.Strategy, *slog.Logger) error) *cobra.Command {
+func command(run func(context.Context, config.Operator, []operator.Strategy, *slog.Logger) error) *cobra.Command {
 	var c config.Operator
 	cmd := &cobra.Command{
 		Use:           "firmware-operator",

@@ -31,8 +31,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/trim"
-	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
+	"github.com/nodefirmware/node-firmware-operator/internal/trim"
 )
 
 const (
@@ -46,8 +45,8 @@ const (
 // product's kinds are not installed, when it cannot listen on an address, or when it loses leadership: the process then
 // ends so that nothing acts on an outdated view. c must be valid. Jobs are executed by the strategy that c names, one
 // of known.
-func Run(ctx context.Context, c config.Operator, known []strategy.Strategy, log *slog.Logger) error {
-	chosen, err := strategy.Choose(c.UpdateStrategies, known)
+func Run(ctx context.Context, c config.Operator, known []Strategy, log *slog.Logger) error {
+	chosen, err := choose(c.UpdateStrategies, known)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
-	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 )
@@ -97,7 +96,7 @@ func startWith(t *testing.T, env *apitest.Env, conf config.Operator) *process {
 	ctx, cancel := context.WithCancel(t.Context())
 	p.stop = cancel
 	go func() {
-		p.done <- Run(ctx, p.conf, []strategy.Strategy{strategy.Daemon{}, p.own}, slog.New(slog.DiscardHandler))
+		p.done <- Run(ctx, p.conf, []Strategy{Daemon{}, p.own}, slog.New(slog.DiscardHandler))
 	}()
 	t.Cleanup(cancel)
 	return p
@@ -235,7 +234,7 @@ func TestAStrategyOfItsOwnIsStartedWithTheOperator(t *testing.T) { // R000-3, R0
 // TestAnOperatorWithNoneOrTwoStrategiesDoesNotStart proves R000-39.
 func TestAnOperatorWithNoneOrTwoStrategiesDoesNotStart(t *testing.T) {
 	for _, named := range [][]string{nil, {"daemon", "own"}} {
-		err := Run(t.Context(), config.Operator{UpdateStrategies: named}, []strategy.Strategy{strategy.Daemon{}, &ownStrategy{}}, slog.New(slog.DiscardHandler))
+		err := Run(t.Context(), config.Operator{UpdateStrategies: named}, []Strategy{Daemon{}, &ownStrategy{}}, slog.New(slog.DiscardHandler))
 		assert.ErrorContains(t, err, "name exactly one of daemon, own")
 	}
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
-	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -77,7 +76,7 @@ func TestACleanStopInTheMiddleOfTheWorkLogsNoError(t *testing.T) {
 		})
 		mgr, err := newManager(access, p.conf, log)
 		require.NoError(t, err)
-		stop, err := wire(ctx, mgr, p.conf, strategy.Daemon{})
+		stop, err := wire(ctx, mgr, p.conf, Daemon{})
 		require.NoError(t, err)
 		go func() { p.done <- mgr.Start(ctx) }()
 		p.eventually("the writes hang", func() bool { return api.waiting.Load() == devices })

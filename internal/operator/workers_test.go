@@ -16,7 +16,6 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
-	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -92,7 +91,7 @@ func TestTheWritesForDifferentNodesAreMadeSideBySide(t *testing.T) {
 	})
 	mgr, err := newManager(access, p.conf, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	stop, err := wire(t.Context(), mgr, p.conf, strategy.Daemon{})
+	stop, err := wire(t.Context(), mgr, p.conf, Daemon{})
 	require.NoError(t, err)
 	defer stop()
 	go func() { p.done <- mgr.Start(t.Context()) }()

@@ -71,7 +71,7 @@ func (r *run) ready(p *pool) string {
 	policy := r.facts.Policies[p.at]
 	conditions := status.Policy(status.PolicyFacts{
 		Outcome: r.last.Policies[p.at], Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted, MaxUnavailable: policy.MaxUnavailable.String(),
-		Refused: r.room.Refused(p.name), Selects: !policy.Selector.Empty(),
+		Refused: r.queues.Refused(p.name), Selects: !policy.Selector.Empty(),
 	}, nil, 1, r.now)
 	for _, c := range conditions {
 		if c.Type == v1alpha1.ConditionReady {

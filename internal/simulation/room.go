@@ -6,14 +6,14 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
+	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 // openRoom begins with empty queues, of the length that the policies allow.
 func (r *run) openRoom() {
-	r.room = room.New(func() time.Time { return r.now })
-	r.room.OnWake(func(name string) {
+	r.queues = queue.New(func() time.Time { return r.now })
+	r.queues.OnWake(func(name string) {
 		r.events.add(r.now, true, func() {
 			if n := r.byName[name]; n.refused {
 				r.queue(n)
@@ -25,13 +25,13 @@ func (r *run) openRoom() {
 
 // publish says to the room how many nodes wait, and notes those that it refuses.
 func (r *run) publish() {
-	queues := map[string]room.Queue{}
+	queues := map[string]queue.Counts{}
 	for i, p := range r.pools {
 		limit := r.policies[i].Spec.MaxQueued
 		if limit == nil {
 			continue
 		}
-		queues[p.name] = room.Queue{Limit: int(*limit)}
+		queues[p.name] = queue.Counts{Limit: int(*limit)}
 		if len(r.last.Policies) > 0 {
 			queues[p.name] = rollout.QueueOf(r.last.Policies[i], int(*limit))
 		}
@@ -43,7 +43,7 @@ func (r *run) publish() {
 	for i := range r.facts.Jobs {
 		saw[r.facts.Jobs[i].Name] = true
 	}
-	r.room.Publish(queues, func(job string) bool { return saw[job] })
+	r.queues.Publish(queues, func(job string) bool { return saw[job] })
 	for _, n := range r.nodes {
 		if n.refused {
 			n.wait = schedule.Reason(v1alpha1.ReasonQueueFull)
@@ -60,8 +60,8 @@ func (r *run) enter(n *node, job string) bool {
 		return true
 	}
 	if rollout.SettingsOf(r.policies[n.pool.at:n.pool.at+1], n.Labels).InWave {
-		r.room.EnterAlways(p.Name, n.Name, job)
+		r.queues.EnterAlways(p.Name, n.Name, job)
 		return true
 	}
-	return r.room.Enter(p.Name, n.Name, job)
+	return r.queues.Enter(p.Name, n.Name, job)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
@@ -33,7 +33,7 @@ type run struct {
 	last     schedule.Decision
 	bad      badImages
 	took     history
-	room     *room.Room
+	queues   *queue.Queues
 	passes   int
 }
 
@@ -207,7 +207,7 @@ func (r *run) queue(n *node) {
 	if !n.refused {
 		n.asked = r.now
 	}
-	r.room.Note(n.Name, r.edgesDue(n))
+	r.queues.Note(n.Name, r.edgesDue(n))
 	if n.refused = !r.enter(n, name); n.refused {
 		return
 	}

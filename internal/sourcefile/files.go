@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/trust"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -12,7 +11,7 @@ import (
 // Of returns the files of a source, each with who must have signed it, if anybody. The spec may be of a file that no API server has validated.
 // The error is an *artifact.Error with the reason InvalidSpec.
 func Of(src *v1alpha1.FirmwareSource) ([]artifact.File, error) {
-	who, err := trust.Of(src.Spec.Verification)
+	who, err := trustOf(src.Spec.Verification)
 	if err != nil {
 		return nil, &artifact.Error{Reason: artifact.InvalidSpec, Err: fmt.Errorf("%w; nothing is fetched", err)}
 	}

@@ -48,6 +48,7 @@ var speakers = map[string]string{
 	"internal/controller":            "FirmwareJob",
 	"internal/controller/node":       "NodeFirmware",
 	"internal/node":                  "FirmwareJob",
+	"internal/maintenance":           "FirmwareJob",
 	"internal/node/discovery":        "NodeDevice",
 	"internal/node/health":           "NodeFirmware",
 	"pkg/plan":                       "FirmwareJob",

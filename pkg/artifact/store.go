@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/pkg/archive"
 	"github.com/nodefirmware/node-firmware-operator/pkg/imageinfo"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/unpack"
 )
 
 // Store keeps verified images on the file system:
@@ -167,7 +167,7 @@ func (s *Store) Download(ctx context.Context, source string, f File, beside ...F
 		return add(path, func(check func(*os.File) error) (staged, error) { return s.stage(content, check) })
 	}
 	if f.isImage() { // what was fetched is the image: it is neither copied nor hashed once more
-		if format, err := archive.Detect(tmp); err == nil && format != archive.Cabinet { // fwupd takes a cabinet whole
+		if format, err := unpack.Detect(tmp); err == nil && format != unpack.Cabinet { // fwupd takes a cabinet whole
 			return permanent(InvalidSpec, "%s is an archive (%s): give each image of it the path that it has within; nothing of the file was stored", redacted(f.URL), format)
 		}
 		err = add("", func(check func(*os.File) error) (staged, error) { return s.adopt(tmp, f.Digest, check) })
@@ -180,7 +180,7 @@ func (s *Store) Download(ctx context.Context, source string, f File, beside ...F
 		}
 		select {
 		case s.unpacking <- struct{}{}:
-			err = unpack(ctx, tmp.Name(), paths, keep)
+			err = extract(ctx, tmp.Name(), paths, keep)
 			<-s.unpacking
 		case <-ctx.Done():
 			err = transient(StorageFailed, "unpack %s: %w", redacted(f.URL), ctx.Err())

@@ -460,7 +460,7 @@ func FuzzUnpackNeverWritesWhatWasNotAskedFor(f *testing.F) {
 		name := filepath.Join(t.TempDir(), "a")
 		require.NoError(t, os.WriteFile(name, data, 0o600))
 		taken := 0
-		err := unpack(t.Context(), name, []string{"one.bin"}, func(path string, content io.Reader) error {
+		err := extract(t.Context(), name, []string{"one.bin"}, func(path string, content io.Reader) error {
 			taken++
 			assert.Equal(t, "one.bin", path)
 			_, err := io.Copy(io.Discard, content)

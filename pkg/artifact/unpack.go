@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/pkg/archive"
+	"github.com/nodefirmware/node-firmware-operator/pkg/unpack"
 )
 
 // unpackTimeout bounds the unpacking of one archive. The largest that is permitted takes about a minute.
@@ -19,7 +19,7 @@ type take func(path string, content io.Reader) error
 // Extract copies the member of the archive at name to dst, within the bounds of any archive. A member that is missing or is there
 // twice is an *Error, as is an archive that cannot be read.
 func Extract(ctx context.Context, name string, member string, dst io.Writer) error {
-	return unpack(ctx, name, []string{member}, func(_ string, content io.Reader) error {
+	return extract(ctx, name, []string{member}, func(_ string, content io.Reader) error {
 		_, err := io.Copy(storageWriter{dst}, content)
 		var storage *storageError
 		if errors.As(err, &storage) {
@@ -29,15 +29,15 @@ func Extract(ctx context.Context, name string, member string, dst io.Writer) err
 	})
 }
 
-// unpack calls out with each wanted member of the archive at name, exactly once. Other members are skipped; a wanted
+// extract calls out with each wanted member of the archive at name, exactly once. Other members are skipped; a wanted
 // member that is missing or occurs twice is an error. No name of the archive ever becomes one of the file system.
-func unpack(ctx context.Context, name string, wanted []string, out take) error {
+func extract(ctx context.Context, name string, wanted []string, out take) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return transient(StorageFailed, "unpack: %w", err)
 	}
 	defer file.Close()
-	format, err := archive.Detect(file)
+	format, err := unpack.Detect(file)
 	if err != nil {
 		return unpackError(ctx, err)
 	}
@@ -47,7 +47,7 @@ func unpack(ctx context.Context, name string, wanted []string, out take) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, unpackTimeout)
 	defer cancel()
-	err = archive.Walk(bounded, file, format, archive.Limits{}, func(member string, open func() (io.Reader, error)) error {
+	err = unpack.Walk(bounded, file, format, unpack.Limits{}, func(member string, open func() (io.Reader, error)) error {
 		pending, want := missing[member]
 		switch {
 		case !want:
@@ -76,7 +76,7 @@ func unpack(ctx context.Context, name string, wanted []string, out take) error {
 // unpackError gives an error of reading an archive its reason.
 func unpackError(ctx context.Context, err error) error {
 	var classified *Error
-	var read *archive.ReadError
+	var read *unpack.ReadError
 	switch {
 	case errors.As(err, &classified):
 		return classified

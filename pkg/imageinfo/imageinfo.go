@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nodefirmware/node-firmware-operator/pkg/archive"
+	"github.com/nodefirmware/node-firmware-operator/pkg/unpack"
 )
 
 // Firmware is one firmware of an image.
@@ -53,7 +53,7 @@ const described = ".metainfo.xml"
 // cabinet reads the descriptions of a cabinet for fwupd. A cabinet whose directory is sound and names no description is not for fwupd, but for a
 // vendor's own tool, and says nothing.
 func cabinet(ctx context.Context, image *os.File) ([]Firmware, error) {
-	names, err := archive.CabinetNames(ctx, image)
+	names, err := unpack.CabinetNames(ctx, image)
 	if err != nil {
 		return nil, unreadable(ctx, err)
 	}
@@ -61,7 +61,7 @@ func cabinet(ctx context.Context, image *os.File) ([]Firmware, error) {
 		return nil, nil
 	}
 	var out []Firmware
-	err = archive.Walk(ctx, image, archive.Cabinet, archive.Limits{}, func(name string, open func() (io.Reader, error)) error {
+	err = unpack.Walk(ctx, image, unpack.Cabinet, unpack.Limits{}, func(name string, open func() (io.Reader, error)) error {
 		if !strings.HasSuffix(name, described) {
 			return nil
 		}
@@ -84,7 +84,7 @@ func cabinet(ctx context.Context, image *os.File) ([]Firmware, error) {
 
 // unreadable is the error of a cabinet that contradicts its format, unless it says nothing about the cabinet.
 func unreadable(ctx context.Context, err error) error {
-	if errors.As(err, new(*archive.ReadError)) || errors.Is(err, ErrInvalid) || ctx.Err() != nil {
+	if errors.As(err, new(*unpack.ReadError)) || errors.Is(err, ErrInvalid) || ctx.Err() != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrInvalid, err)

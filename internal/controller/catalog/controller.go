@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/access"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/access"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 )
 

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance/nodemaintenance"
 )
 
 // workers is how many nodes are looked at side by side, each by one worker.

@@ -24,10 +24,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/trim"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance/nodemaintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/internal/trim"
 )
 
 func TestMain(m *testing.M) { apitest.Main(m) }

@@ -33,11 +33,11 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result,
 // note tells the rollout which updates the node is to get beside those that are queued.
 func (r *Reconciler) note(f facts, d decision) {
 	switch {
-	case r.room == nil:
+	case r.queues == nil:
 	case f.nodeUID == "":
-		r.room.Forget(f.name)
+		r.queues.Forget(f.name)
 	default:
-		r.room.Note(f.name, d.unqueued)
+		r.queues.Note(f.name, d.unqueued)
 	}
 }
 
@@ -58,21 +58,21 @@ func (r *Reconciler) write(ctx context.Context, f facts, d decision) error {
 // enqueue queues the job, if there is one, unless as many nodes of the policy wait as it allows. Then the node is planned again
 // when there is room. A node that a wave selects is never refused: the update may wait for it.
 func (r *Reconciler) enqueue(ctx context.Context, f facts, job *v1alpha1.FirmwareJob) error {
-	limited := r.room != nil && f.settings.MaxQueued != nil
+	limited := r.queues != nil && f.settings.MaxQueued != nil
 	switch {
-	case job == nil && r.room != nil:
-		r.room.Leave(f.name, "")
+	case job == nil && r.queues != nil:
+		r.queues.Leave(f.name, "")
 		return nil
 	case job == nil:
 		return nil
 	case limited && f.settings.InWave:
-		r.room.EnterAlways(f.settings.Policy, f.name, job.Name)
-	case limited && !r.room.Enter(f.settings.Policy, f.name, job.Name):
+		r.queues.EnterAlways(f.settings.Policy, f.name, job.Name)
+	case limited && !r.queues.Enter(f.settings.Policy, f.name, job.Name):
 		return nil
 	}
 	err := r.queue(ctx, job)
 	if err != nil && limited {
-		r.room.Leave(f.name, job.Name)
+		r.queues.Leave(f.name, job.Name)
 	}
 	return err
 }

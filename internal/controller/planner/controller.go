@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/seen"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/seen"
+	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 )
 
 // DefaultQuietPeriod is how long the due updates of a node must not change before a job is queued.
@@ -45,7 +45,7 @@ type Reconciler struct {
 	quietPeriod time.Duration
 	due         seen.Seen[string] // by the fingerprint of the work
 	failed      seen.Seen[types.UID]
-	room        *room.Room
+	queues      *queue.Queues
 }
 
 // New returns a reconciler that queues a job once the due updates of a node have not changed for the quiet period. The
@@ -55,8 +55,8 @@ func New(c client.Client, recorder events.EventRecorder, now func() time.Time, q
 }
 
 // Within bounds what is queued by the room that the policies with a limit have. Without it no limit applies.
-func (r *Reconciler) Within(room *room.Room) *Reconciler {
-	r.room = room
+func (r *Reconciler) Within(queues *queue.Queues) *Reconciler {
+	r.queues = queues
 	return r
 }
 
@@ -69,9 +69,9 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(jobChanged)).
 		Watches(&v1alpha1.RolloutPolicy{}, handler.EnqueueRequestsFromMapFunc(r.toEveryNode), builder.WithPredicates(policyChanged)).
 		Watches(&v1alpha1.FirmwareSource{}, handler.EnqueueRequestsFromMapFunc(r.toConcerned), builder.WithPredicates(sourceChanged)).
-		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
-			if r.room != nil {
-				r.room.OnWake(func(node string) { q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: node}}) })
+		WatchesRawSource(source.Func(func(_ context.Context, q workQueue) error {
+			if r.queues != nil {
+				r.queues.OnWake(func(node string) { q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: node}}) })
 			}
 			return nil
 		})).
@@ -82,15 +82,15 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 // gathered enqueues the node of a device when its other devices have had time to change too, as they do when a template
 // assigns firmware and when the daemon reports a scan.
 var gathered = handler.Funcs{
-	CreateFunc:  func(_ context.Context, e event.CreateEvent, q queue) { enqueueNode(e.Object, q) },
-	UpdateFunc:  func(_ context.Context, e event.UpdateEvent, q queue) { enqueueNode(e.ObjectNew, q) },
-	DeleteFunc:  func(_ context.Context, e event.DeleteEvent, q queue) { enqueueNode(e.Object, q) },
-	GenericFunc: func(_ context.Context, e event.GenericEvent, q queue) { enqueueNode(e.Object, q) },
+	CreateFunc:  func(_ context.Context, e event.CreateEvent, q workQueue) { enqueueNode(e.Object, q) },
+	UpdateFunc:  func(_ context.Context, e event.UpdateEvent, q workQueue) { enqueueNode(e.ObjectNew, q) },
+	DeleteFunc:  func(_ context.Context, e event.DeleteEvent, q workQueue) { enqueueNode(e.Object, q) },
+	GenericFunc: func(_ context.Context, e event.GenericEvent, q workQueue) { enqueueNode(e.Object, q) },
 }
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+type workQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-func enqueueNode(device client.Object, q queue) {
+func enqueueNode(device client.Object, q workQueue) {
 	for _, node := range toNode(context.Background(), device) {
 		q.AddAfter(node, coalesce)
 	}

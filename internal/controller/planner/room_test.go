@@ -12,24 +12,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
+	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 )
 
 // R000-58: while the queue of its policy is full no job is made for a node; it is made once there is room.
 func TestNoJobIsQueuedWhileTheQueueIsFull(t *testing.T) {
 	w := newWorld(t, device("nic", 2), &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"},
 		Spec: v1alpha1.RolloutPolicySpec{MaxQueued: new(int32(3))}})
-	queues := room.New(w.planner.now)
+	queues := queue.New(w.planner.now)
 	var woken []string
 	queues.OnWake(func(node string) { woken = append(woken, node) })
 	w.planner.Within(queues)
 	full := func(string) bool { return true }
-	queues.Publish(map[string]room.Queue{"default": {Limit: 3, Queued: 3}}, full)
+	queues.Publish(map[string]queue.Counts{"default": {Limit: 3, Queued: 3}}, full)
 	w.settle()
 	require.Nil(t, w.queued())
 	assert.Equal(t, 1, queues.Refused("default"))
 
-	queues.Publish(map[string]room.Queue{"default": {Limit: 3, Queued: 2}}, full)
+	queues.Publish(map[string]queue.Counts{"default": {Limit: 3, Queued: 2}}, full)
 	require.Equal(t, []string{node}, woken)
 	w.reconcile()
 	require.NotNil(t, w.queued())
@@ -47,9 +47,9 @@ func TestAFullQueueRefusesNoNodeThatAWaveSelects(t *testing.T) {
 		},
 	}}
 	w := newWorld(t, device("nic", 2), policy)
-	queues := room.New(w.planner.now)
+	queues := queue.New(w.planner.now)
 	w.planner.Within(queues)
-	queues.Publish(map[string]room.Queue{"default": {Limit: 3, Queued: 3}}, func(string) bool { return true })
+	queues.Publish(map[string]queue.Counts{"default": {Limit: 3, Queued: 3}}, func(string) bool { return true })
 	w.settle()
 	require.Nil(t, w.queued(), "a wave without a selector has no nodes of its own")
 	require.Equal(t, 1, queues.Refused("default"))

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 )
 
 // deviceChanged passes what a device recorded and what is desired.

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
@@ -67,13 +67,13 @@ type Reconciler struct {
 	// expected is how long a job takes about which too little is known, and paces are how fast the jobs of the policies end.
 	expected time.Duration
 	paces    map[types.UID]*pace
-	room     *room.Room
+	queues   *queue.Queues
 	unheard  unheard
 	lost     lost
 	// admit and explain tell jobs that they may run, and why they wait.
 	admit, explain *teller
 	// passes is the queue of the passes; nil until the controller runs. Pause is how long events are gathered before one.
-	passes atomic.Pointer[queue]
+	passes atomic.Pointer[workQueue]
 	pause  atomic.Int64
 }
 
@@ -94,8 +94,8 @@ func (r *Reconciler) Expecting(d time.Duration) *Reconciler {
 }
 
 // Within tells the room after each pass how many nodes wait.
-func (r *Reconciler) Within(room *room.Room) *Reconciler {
-	r.room = room
+func (r *Reconciler) Within(queues *queue.Queues) *Reconciler {
+	r.queues = queues
 	return r
 }
 
@@ -110,11 +110,11 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&v1alpha1.FirmwareSource{}, changed, builder.WithPredicates(sourceChanged)).
 		Watches(&v1alpha1.NodeDevice{}, changed, builder.WithPredicates(deviceChanged, predicate.NewPredicateFuncs(r.works))).
 		Watches(&v1alpha1.NodeFirmware{}, changed, builder.WithPredicates(firmwareChanged)).
-		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
+		WatchesRawSource(source.Func(func(_ context.Context, q workQueue) error {
 			r.passes.Store(&q)
 			q.Add(pass)
-			if r.room != nil {
-				r.room.OnChange(r.soon)
+			if r.queues != nil {
+				r.queues.OnChange(r.soon)
 			}
 			return nil
 		})).
@@ -154,7 +154,7 @@ func sooner(result *ctrl.Result, d time.Duration) {
 	}
 }
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+type workQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // works reports whether the node of a device has a job. The devices of others decide nothing: a job that is queued later starts a pass
 // of its own, which looks at them then.
@@ -186,11 +186,11 @@ func (r *Reconciler) soon() {
 }
 
 func (r *Reconciler) onChange() handler.Funcs {
-	add := func(q queue) { q.AddAfter(pass, max(coalesce, time.Duration(r.pause.Load()))) }
+	add := func(q workQueue) { q.AddAfter(pass, max(coalesce, time.Duration(r.pause.Load()))) }
 	return handler.Funcs{
-		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { add(q) },
-		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { add(q) },
-		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { add(q) },
-		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { add(q) },
+		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q workQueue) { add(q) },
+		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q workQueue) { add(q) },
+		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q workQueue) { add(q) },
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q workQueue) { add(q) },
 	}
 }

@@ -1,23 +1,23 @@
 package rollout
 
 import (
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
+	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 // publish tells the room how many nodes wait under each policy with a limit, and for which updates no more need to be queued.
 func (r *Reconciler) publish(f facts, d schedule.Decision) {
-	if r.room == nil {
+	if r.queues == nil {
 		return
 	}
-	queues := map[string]room.Queue{}
+	queues := map[string]queue.Counts{}
 	for _, o := range d.Policies {
 		if limit := f.policies[o.Name].Spec.MaxQueued; limit != nil {
 			queues[o.Name] = QueueOf(o, int(*limit))
 		}
 	}
 	var seen map[string]bool
-	r.room.Publish(queues, func(job string) bool {
+	r.queues.Publish(queues, func(job string) bool {
 		if seen == nil { // seldom asked for
 			seen = make(map[string]bool, len(f.jobs))
 			for _, j := range f.jobs {
@@ -30,15 +30,15 @@ func (r *Reconciler) publish(f facts, d schedule.Decision) {
 
 // refused is how many nodes of a policy are not queued because its queue is full.
 func (r *Reconciler) refused(policy string) int {
-	if r.room == nil {
+	if r.queues == nil {
 		return 0
 	}
-	return r.room.Refused(policy)
+	return r.queues.Refused(policy)
 }
 
 // QueueOf is what the room has to know of the queue of a policy with that limit.
-func QueueOf(o schedule.Outcome, limit int) room.Queue {
-	out := room.Queue{Limit: limit}
+func QueueOf(o schedule.Outcome, limit int) queue.Counts {
+	out := queue.Counts{Limit: limit}
 	seen := map[string]bool{}
 	for _, w := range o.Queue {
 		if !seen[w.Node] && w.Reason.GoesOn() {
@@ -65,8 +65,8 @@ func nodesOf(waiting []schedule.Waiting) int {
 
 // due are the updates that the nodes are to get and that are not queued; nil without a planner that says so.
 func (r *Reconciler) due() map[string][]schedule.Edge {
-	if r.room == nil {
+	if r.queues == nil {
 		return nil
 	}
-	return r.room.Due()
+	return r.queues.Due()
 }

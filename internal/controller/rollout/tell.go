@@ -26,7 +26,7 @@ type teller struct {
 
 	mu    sync.Mutex
 	wants map[string]telling // by name of the job
-	queue queue              // nil until the controller runs
+	queue workQueue          // nil until the controller runs
 }
 
 // telling is what the condition Admitted of a job should say.
@@ -57,7 +57,7 @@ func (t *teller) tell(tellings []telling) {
 // setup adds the controller that writes, with so many workers.
 func (t *teller) setup(mgr manager.Manager, name string, workers int) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named(name).
-		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
+		WatchesRawSource(source.Func(func(_ context.Context, q workQueue) error {
 			t.open(q)
 			return nil
 		})).
@@ -72,7 +72,7 @@ func (t *teller) setup(mgr manager.Manager, name string, workers int) error {
 	return nil
 }
 
-func (t *teller) open(q queue) {
+func (t *teller) open(q workQueue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue = q

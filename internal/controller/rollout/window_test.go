@@ -14,7 +14,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
+	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -239,7 +239,7 @@ func TestAFullQueueIsReportedAndEmptied(t *testing.T) {
 	w.nodes("n1", "n2", "n3")
 	w.queue("j1", "n1")
 	w.queue("j2", "n2")
-	o, queues := w.operator(), room.New(func() time.Time { return w.clock })
+	o, queues := w.operator(), queue.New(func() time.Time { return w.clock })
 	var woken []string
 	queues.OnWake(func(node string) { woken = append(woken, node) })
 	o.Within(queues)

@@ -20,8 +20,8 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/seen"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/seen"
 )
 
 // Pods is the update strategy pod.

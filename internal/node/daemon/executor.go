@@ -17,7 +17,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/readiness"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 )
 
@@ -69,7 +68,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	}
 	cfg.Maintenance, cfg.Guard, cfg.Grace = window, guardOf(c, ownPod(direct, o)), writeGrace
 	cfg.Health = health.Checker{
-		Scanner: hardware, Node: readiness.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
+		Scanner: hardware, Node: readiness{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
 		Network: base.network(), Arrays: hardware.Host,
 	}
 	cfg.Notify = func(s engine.Snapshot) {

@@ -4,9 +4,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance/nodemaintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/drainrequest"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
 )
 
 // windowOf is how this node is taken out of service. The client must not read from a cache. Only is the name of the one job that

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/trim"
+	"github.com/nodefirmware/node-firmware-operator/internal/trim"
 )
 
 // Client reads through the transform of the operator's cache, and writes as the client that it wraps.

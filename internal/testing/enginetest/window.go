@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance/nodemaintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 )
 

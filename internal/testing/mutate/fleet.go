@@ -2,7 +2,7 @@ package mutate
 
 // queues are defects in which jobs are made while the queue of a policy is full.
 func queues() []Mutant {
-	const room, act = "internal/controller/room/room.go", "internal/controller/planner/act.go"
+	const room, act = "internal/queue/queues.go", "internal/controller/planner/act.go"
 	return []Mutant{
 		{What: "one node more than maxQueued waits", File: room, Old: "if q.left() > 0 && (isNext", New: "if q.left() >= 0 && (isNext"},
 		{What: "a node that no limit refuses takes no room", File: room,
@@ -14,7 +14,7 @@ func queues() []Mutant {
 
 // views are defects in what the operator's cache keeps, which the tests of its readers must notice.
 func views() []Mutant {
-	return []Mutant{{What: "the cache forgets the labels of a Node", File: "internal/controller/trim/trim.go", Old: "o.Labels[shared(k)] = shared(v)",
+	return []Mutant{{What: "the cache forgets the labels of a Node", File: "internal/trim/trim.go", Old: "o.Labels[shared(k)] = shared(v)",
 		New: "_ = v", Packages: []string{"internal/controller/planner"}, Run: "Queue|Room"}}
 }
 

@@ -9,7 +9,7 @@ func wirings() []Mutant {
 		return Mutant{What: what, File: file, Old: before, New: after, Run: "^" + test + "$"}
 	}
 	const (
-		flags, wire, manager = "cmd/firmware-operator/main.go", "internal/operator/wire.go", "internal/operator/run.go"
+		flags, wire, manager = "cmd/firmware-operator/main.go", "internal/controller/controller.go", "internal/operator/run.go"
 		own, node            = "cmd/firmware-daemon/run.go", "internal/node/daemon/"
 	)
 	return []Mutant{

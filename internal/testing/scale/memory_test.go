@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/trim"
+	"github.com/nodefirmware/node-firmware-operator/internal/trim"
 )
 
 // cached is what the operator's cache holds of some devices: each decoded from what the API server sends, and then transformed.

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/mirror"
-	"github.com/nodefirmware/node-firmware-operator/pkg/archive"
 	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
+	"github.com/nodefirmware/node-firmware-operator/pkg/unpack"
 )
 
 func start(t *testing.T, dir string) *mirror.Mirror {
@@ -109,7 +109,7 @@ func TestAnArchiveIsSignedAndTheSameEachTimeItIsPublished(t *testing.T) {
 	require.NoError(t, subject.Verify(signature.Trust{Keys: keys}, signed, time.Now()))
 
 	members := map[string]string{}
-	require.NoError(t, archive.Walk(t.Context(), file, archive.TarZstd, archive.Limits{}, func(name string, open func() (io.Reader, error)) error {
+	require.NoError(t, unpack.Walk(t.Context(), file, unpack.TarZstd, unpack.Limits{}, func(name string, open func() (io.Reader, error)) error {
 		content, err := open()
 		if err != nil {
 			return err

@@ -1,0 +1,139 @@
+package nodemaintenance
+
+import (
+	"context"
+	"fmt"
+
+	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+)
+
+const notInstalledGuide = "the cluster has no NodeMaintenance API; install the maintenance-operator, nothing is done without it"
+
+// State reads the state of the maintenance.
+func (n *Node) State(ctx context.Context) (maintenance.State, error) {
+	held, err := n.find(ctx)
+	if meta.IsNoMatchError(err) {
+		return maintenance.State{Phase: step.MaintenanceNotInstalled, Message: notInstalledGuide}, nil
+	}
+	if err != nil {
+		return maintenance.State{}, err
+	}
+	o := held.object
+	switch {
+	case !held.owned && !held.joined:
+		return n.none(ctx, o)
+	case o.DeletionTimestamp != nil && !held.joined && len(o.Spec.AdditionalRequestors) > 0:
+		return n.none(ctx, o) // the others return the node when they are done
+	case o.DeletionTimestamp != nil && !(held.joined && drained(o)):
+		return stateOf(step.MaintenanceEnding, "node maintenance %s is being deleted", o.Name), nil
+	case drained(o) && len(leftBehind(o)) > 0:
+		return stateOf(step.MaintenanceRequested, "node maintenance %s is ready, but its drain left pods on the node: %s; if they stay, delete them "+
+			"and the node maintenance", o.Name, text.Some(leftBehind(o), namedPods)), nil
+	case drained(o) && !(held.owned && failed(o)):
+		return n.ready(ctx, o)
+	}
+	return stateOf(step.MaintenanceRequested, "node maintenance %s %s", o.Name, waitsFor(o)), nil
+}
+
+// waitsFor says what the maintenance-operator waits for. Its condition has no message.
+func waitsFor(o *mo.NodeMaintenance) string {
+	switch r := reason(o); r {
+	case mo.ConditionReasonUninitialized:
+		return "is not seen by the maintenance-operator yet; is it running?"
+	case mo.ConditionReasonPending:
+		return "is queued: no slot of the maintenance-operator is free; maxParallelOperations (1 by default) and maxUnavailable of its " +
+			"MaintenanceOperatorConfig limit how many nodes are in maintenance"
+	case mo.ConditionReasonWaitForPodCompletion:
+		return "waits for pods to complete: " + text.Some(o.Status.WaitForCompletion, namedPods)
+	case mo.ConditionReasonDraining:
+		if o.Status.Drain == nil || len(o.Status.Drain.WaitForEviction) == 0 {
+			return "is draining the node"
+		}
+		pods := o.Status.Drain.WaitForEviction
+		return fmt.Sprintf("is draining the node: %d pods are still to be evicted: %s; if they stay, look at their PodDisruptionBudgets",
+			len(pods), text.Some(pods, namedPods))
+	default:
+		return "is not ready: " + r
+	}
+}
+
+// leftBehind are the pods that the maintenance-operator found to be taken away when its drain had ended.
+func leftBehind(o *mo.NodeMaintenance) []string {
+	if o.Status.Drain == nil {
+		return nil
+	}
+	return o.Status.Drain.WaitForEviction
+}
+
+// namedPods bounds how many pods a message names.
+const namedPods = 5
+
+// ready looks at the Node itself. The maintenance-operator cordons and drains it once and does not look again: a Node that
+// somebody uncordoned, or that was registered again, takes workloads under a maintenance that is ready.
+func (n *Node) ready(ctx context.Context, o *mo.NodeMaintenance) (maintenance.State, error) {
+	node, err := n.node(ctx)
+	switch {
+	case err != nil:
+		return maintenance.State{}, err
+	case node == nil:
+		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s does not exist", o.Name, n.NodeName), nil
+	case !node.Spec.Unschedulable:
+		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s is not cordoned; somebody uncordoned it or "+
+			"it was registered again, and workloads may run there", o.Name, n.NodeName), nil
+	}
+	state := stateOf(step.MaintenanceReady, "node maintenance %s is ready", o.Name)
+	if o.DeletionTimestamp != nil {
+		state.Message = fmt.Sprintf("node maintenance %s was deleted by somebody and is kept until this product is done", o.Name)
+	}
+	state.Node = string(node.UID)
+	return state, nil
+}
+
+// none says why the node takes no workloads though the product has no maintenance of it; other is somebody else's, or nil. There is
+// nothing to say about a node in service.
+func (n *Node) none(ctx context.Context, other *mo.NodeMaintenance) (maintenance.State, error) {
+	node, err := n.node(ctx)
+	if err != nil {
+		return maintenance.State{}, err
+	}
+	var is string
+	switch {
+	case node != nil && !node.Spec.Unschedulable:
+		return maintenance.State{Phase: step.MaintenanceNone}, nil
+	case node == nil:
+		is = "does not exist"
+	case other != nil:
+		is = fmt.Sprintf("stays cordoned by node maintenance %s of %s", other.Name, other.Spec.RequestorID)
+		if more := others(other); len(more) > 0 {
+			is += " and " + text.Some(more, namedPods)
+		}
+	default:
+		is = "stays cordoned by somebody else"
+	}
+	return stateOf(step.MaintenanceNone, "the product has no maintenance of node %s, which %s", n.NodeName, is), nil
+}
+
+// node reads the Node; it is nil when there is none.
+func (n *Node) node(ctx context.Context) (*corev1.Node, error) {
+	var node corev1.Node
+	err := n.Client.Get(ctx, client.ObjectKey{Name: n.NodeName}, &node)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get node %s: %w", n.NodeName, err)
+	}
+	return &node, nil
+}
+
+func stateOf(phase step.Maintenance, format string, args ...any) maintenance.State {
+	return maintenance.State{Phase: phase, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,2 +1,0 @@
-// Package strategy chooses how an operator has jobs executed: exactly one way, named at its start.
-package strategy

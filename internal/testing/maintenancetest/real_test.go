@@ -1,0 +1,50 @@
+package maintenancetest_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/maintenancetest"
+)
+
+// binaryVariable names the manager of a real maintenance-operator, which hack/maintenanceoperator builds.
+const binaryVariable = "MAINTENANCE_OPERATOR"
+
+// TestContractWithTheMaintenanceOperator proves R001-21. It takes several minutes, because the maintenance-operator looks every ten
+// seconds.
+func TestContractWithTheMaintenanceOperator(t *testing.T) {
+	binary := os.Getenv(binaryVariable)
+	if binary == "" {
+		t.Skip("no maintenance-operator: set " + binaryVariable + " to its manager (make maintenance-contract builds it and runs this test)")
+	}
+	maintenancetest.Run(t, func(t *testing.T) maintenancetest.World {
+		env := apitest.New(t)
+		w := nodeMaintenance(env)
+		var running *exec.Cmd
+		stop := func() {
+			if running != nil {
+				_ = running.Process.Kill()
+				_ = running.Wait()
+			}
+		}
+		w.Restart = func() {
+			stop()
+			log, err := os.Create(filepath.Join(t.TempDir(), "maintenance-operator.log"))
+			require.NoError(t, err)
+			defer log.Close()
+			running = exec.CommandContext(context.WithoutCancel(t.Context()), binary, "--metrics-bind-address=0", "--health-probe-bind-address=0")
+			running.Env = []string{"ENABLE_WEBHOOKS=false", "KUBECONFIG=" + env.ControlPlane.KubeconfigPath()}
+			running.Stdout, running.Stderr = log, log
+			require.NoError(t, running.Start())
+		}
+		t.Cleanup(stop)
+		w.Restart()
+		return w
+	})
+}

@@ -1,0 +1,246 @@
+package unpack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Format names a kind of archive.
+type Format string
+
+// The formats.
+const (
+	Zip     Format = "Zip"
+	Tar     Format = "Tar"
+	TarGzip Format = "TarGzip"
+	TarXz   Format = "TarXz"
+	TarZstd Format = "TarZstd"
+	Cabinet Format = "Cabinet"
+)
+
+// Detect tells the format of a file by how it begins: of the names and bytes of one file there is one reading, wherever it is read.
+// The error is ErrDamaged where it is no archive that Walk reads.
+func Detect(file io.ReaderAt) (Format, error) {
+	head := make([]byte, 512)
+	n, err := file.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", &ReadError{Err: err}
+	}
+	name := ""
+	for _, s := range signatures {
+		if n > s.at && bytes.HasPrefix(head[s.at:n], []byte(s.magic)) {
+			if s.is != "" {
+				return s.is, nil
+			}
+			name = ", but a " + s.format + " file"
+		}
+	}
+	return "", fmt.Errorf("%w: the file is no zip, tar or cabinet%s", ErrDamaged, name)
+}
+
+// Limits bound what is read from an archive. Real firmware bundles stay far below the defaults. A field that is zero has its default.
+type Limits struct {
+	// Entries bounds the members, also those that are skipped. Default 20000.
+	Entries int
+	// Bytes bounds all bytes after decompression. Default 8 GiB.
+	Bytes int64
+	// MemberBytes bounds one member. Default 1 GiB.
+	MemberBytes int64
+	// Ratio bounds all bytes after decompression, as a multiple of the archive's size, once they are more than 1 MiB. Default 200.
+	Ratio int64
+	// Memory bounds what a decompressor keeps for looking back, in bytes. Default 64 MiB, which is what xz -9 and zstd -19 need.
+	Memory uint32
+}
+
+const ratioGrace = 1 << 20
+
+func (l Limits) withDefaults() Limits {
+	if l.Entries == 0 {
+		l.Entries = 20_000
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 8 << 30
+	}
+	if l.MemberBytes == 0 {
+		l.MemberBytes = 1 << 30
+	}
+	if l.Ratio == 0 {
+		l.Ratio = 200
+	}
+	if l.Memory == 0 {
+		l.Memory = 64 << 20
+	}
+	return l
+}
+
+// The classes of errors of this package. Any other error is one of the caller's Visit, of its context, or of reading the file.
+var (
+	// ErrTooLarge: the archive exceeds a limit.
+	ErrTooLarge = errors.New("too large")
+	// ErrUnsafe: the archive holds what no bundle of firmware needs and what attacks are made of: a link, a device, a name that leads
+	// out of the archive or is no UTF-8, an archive within the archive.
+	ErrUnsafe = errors.New("not safe")
+	// ErrDamaged: the archive cannot be read, or its format has a feature that is not supported.
+	ErrDamaged = errors.New("damaged")
+)
+
+// Visit is called with each regular member: its clean name, with slashes, and a function that opens its content. The content is
+// valid until Visit returns.
+type Visit func(name string, open func() (io.Reader, error)) error
+
+// Walk calls visit with each regular member of an archive, in the order of the archive. Directories are passed over in silence.
+// An archive that breaks a rule in any member is refused as a whole, though members before it may have been visited.
+func Walk(ctx context.Context, file *os.File, format Format, limits Limits, visit Visit) error {
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("read archive: %w", err)
+	}
+	limits = limits.withDefaults()
+	total := min(limits.Bytes, max(ratioGrace, info.Size()*limits.Ratio))
+	w := &walk{ctx: ctx, format: format, limits: limits, left: total, visit: visit}
+	in := &source{ctx: ctx, file: file, size: info.Size()}
+	switch format {
+	case Zip:
+		return w.zip(in)
+	case Tar, TarGzip, TarXz, TarZstd:
+		return w.tar(in, format)
+	case Cabinet:
+		return w.cabinet(in)
+	}
+	return fmt.Errorf("%w: format %q is not an archive", ErrDamaged, format)
+}
+
+// walk is one reading of an archive.
+type walk struct {
+	ctx     context.Context
+	format  Format
+	limits  Limits
+	left    int64 // bytes that may still be unpacked
+	entries int
+	visit   Visit
+}
+
+// count counts one more entry.
+func (w *walk) count() error {
+	if w.entries++; w.entries > w.limits.Entries {
+		return fmt.Errorf("%w: the archive has more than %d entries", ErrTooLarge, w.limits.Entries)
+	}
+	return w.ctx.Err()
+}
+
+// member passes a regular member on. The size is what the archive says, and is checked before anything is unpacked.
+func (w *walk) member(name string, size int64, open func() (io.Reader, error)) error {
+	if size > w.limits.MemberBytes {
+		return fmt.Errorf("%w: %s exceeds the size limit of %d bytes", ErrTooLarge, name, w.limits.MemberBytes)
+	}
+	return w.visit(name, func() (io.Reader, error) {
+		content, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return &bounded{r: refuseNested(content, name, w.format), left: w.limits.MemberBytes, what: name}, nil
+	})
+}
+
+// all bounds what is unpacked from the archive in total.
+func (w *walk) all(r io.Reader) io.Reader { return &shared{w: w, r: r} }
+
+// shared is a reader that uses up the bytes of its walk.
+type shared struct {
+	w *walk
+	r io.Reader
+}
+
+func (s *shared) Read(p []byte) (int, error) {
+	if err := s.w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	b := bounded{r: s.r, left: s.w.left, what: "the archive"}
+	n, err := b.Read(p)
+	s.w.left = b.left
+	return n, err
+}
+
+// bounded fails where an io.LimitReader would silently end.
+type bounded struct {
+	r    io.Reader
+	left int64
+	what string
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		var one [1]byte
+		if n, err := b.r.Read(one[:]); n == 0 {
+			return 0, err
+		}
+		return 0, fmt.Errorf("%w: %s exceeds its size limit", ErrTooLarge, b.what)
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.r.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// source is the file of an archive. An error of reading it is told from one of what it holds.
+type source struct {
+	ctx  context.Context
+	file *os.File
+	size int64
+}
+
+// ReadError is an error of reading the file of an archive, which says nothing about the archive.
+type ReadError struct{ Err error }
+
+// Error returns the text of the cause.
+func (e *ReadError) Error() string { return "read archive: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ReadError) Unwrap() error { return e.Err }
+
+// ReadAt implements io.ReaderAt.
+func (s *source) ReadAt(p []byte, at int64) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := s.file.ReadAt(p, at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &ReadError{err}
+	}
+	return n, err
+}
+
+func (s *source) reader() *io.SectionReader { return io.NewSectionReader(s, 0, s.size) }
+
+// damaged makes an error of a decompressor one of this package, unless it is of a known class already.
+func damaged(what string, err error) error {
+	var read *ReadError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &read), errors.Is(err, ErrTooLarge), errors.Is(err, ErrUnsafe), errors.Is(err, ErrDamaged),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", ErrDamaged, what, err)
+}
+
+// checked is a member's content, whose errors are those of a damaged archive.
+type checked struct {
+	name string
+	r    io.Reader
+}
+
+func (c checked) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = damaged(c.name, err)
+	}
+	return n, err
+}
