@@ -61,7 +61,7 @@ func agent() error {
 	if plugged, err := drivesPlugged(); err != nil {
 		return err
 	} else if plugged {
-		if err := s.plugDrives(context.Background()); err != nil {
+		if err := s.plugDrives(); err != nil {
 			return err
 		}
 	}

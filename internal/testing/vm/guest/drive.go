@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,7 +29,7 @@ const drivesWanted = StateDir + "/drives-wanted"
 
 // plugDrives turns the drives on and connects the kernel to them, unless they are. They stay until the machine goes
 // down, and keep their content over reboots.
-func (s *server) plugDrives(ctx context.Context) error {
+func (s *server) plugDrives() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.drives != nil {
@@ -43,18 +42,17 @@ func (s *server) plugDrives(ctx context.Context) error {
 	for _, c := range s.config.Drives {
 		d, err := nvmetcp.Open(filepath.Join(flashDir, c.Serial), nvmetcp.Config{
 			Profile:  nvmectrl.Profile{Model: c.Model, Serial: c.Serial, Activation: c.Activation, RestartsAtZero: true},
-			Revision: c.Revision,
+			Revision: c.Revision, PieceTime: c.PieceTime,
 		})
 		if err != nil {
 			return err
 		}
-		d.SetFaults(nvmetcp.Faults{PieceTime: c.PieceTime})
 		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)))
 		if err != nil {
 			return fmt.Errorf("plug drive %s in: %w", c.Serial, err)
 		}
 		// Not stopped in order with the rest: a drive has power until the machine has none.
-		go func() { s.failed <- nvmetcp.Serve(ctx, listener, d) }()
+		go func() { s.failed <- nvmetcp.Serve(listener, d) }()
 		if err := connect(d.NQN(), c.Port); err != nil {
 			return fmt.Errorf("plug drive %s in: %w", c.Serial, err)
 		}
@@ -86,7 +84,7 @@ func drivesPlugged() (bool, error) {
 }
 
 func (s *server) plug(w http.ResponseWriter, _ *http.Request) {
-	if err := errors.Join(os.WriteFile(drivesWanted, nil, 0o644), s.plugDrives(context.Background())); err != nil {
+	if err := errors.Join(os.WriteFile(drivesWanted, nil, 0o644), s.plugDrives()); err != nil {
 		refuse(w, err)
 		return
 	}

@@ -1,12 +1,12 @@
 package nvmetcp
 
 import (
-	"cmp"
-	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"log/slog"
+	"io/fs"
 	"net"
-	"strings"
+	"os"
 	"sync"
 	"time"
 
@@ -14,97 +14,70 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
-// Config describes a drive. All but Model, Serial and Revision are optional.
+// slots of each drive.
+const slots = 3
+
+// Config is what a drive is made of.
 type Config struct {
-	// Profile gets an FWUG of 1 when that is 0, and the MDTS of the transport.
 	nvmectrl.Profile
-	// Revision of the firmware in slot 1 of a new drive, at most 8 characters. It is ignored once there is a state.
+	// Revision of the firmware in the first slot of a new drive.
 	Revision string
-	// Slots for firmware, 1 to 7; 3 when 0.
-	Slots int
-	// NQN of the subsystem; derived from the serial number when empty.
-	NQN string
-	// NamespaceSize in bytes, a multiple of 4096; 16 MiB when 0.
-	NamespaceSize int64
-	// NamespaceFile keeps the content of the namespace; it is in memory when empty.
-	NamespaceFile string
-	// FS writes the state; durable.OS when nil.
-	FS durable.FS
-	// Log gets entries about connections and firmware; nil discards them.
-	Log *slog.Logger
+	// PieceTime is how long the drive takes for each piece of an image.
+	PieceTime time.Duration
 }
 
-func (c Config) complete() (Config, error) {
-	c.Slots = cmp.Or(c.Slots, 3)
-	c.FWUG, c.MDTS = cmp.Or(c.FWUG, 1), transferShift
-	c.NamespaceSize = cmp.Or(c.NamespaceSize, 16<<20)
-	c.NQN = cmp.Or(c.NQN, "nqn.2014-08.org.nvmexpress:lab:"+c.Serial)
-	if c.FS == nil {
-		c.FS = durable.OS{}
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	switch {
-	case c.Slots < 1 || c.Slots > nvmectrl.MaxSlots:
-		return c, fmt.Errorf("%d slots: a drive has 1 to %d", c.Slots, nvmectrl.MaxSlots)
-	case int(c.FWUG)<<pageShift > transferMax:
-		return c, fmt.Errorf("pieces of %d pages: one command moves at most %d bytes", c.FWUG, transferMax)
-	case c.NamespaceSize < 1<<pageShift || c.NamespaceSize%(1<<pageShift) != 0:
-		return c, fmt.Errorf("namespace of %d bytes: it is a multiple of 4096", c.NamespaceSize)
-	case len(c.NQN) >= nqnSize || !strings.HasPrefix(c.NQN, "nqn."):
-		return c, fmt.Errorf("NQN %q does not begin with nqn. or is too long", c.NQN)
-	}
-	return c, nil
-}
-
-// Drive is a drive: its firmware, its namespace and its connected hosts. It is safe for concurrent use.
+// Drive is a drive that is switched on.
 type Drive struct {
 	config Config
 	path   string
-	space  storage
 
 	mu   sync.Mutex
 	core nvmectrl.Controller
-	// readyAt is when the firmware that is being activated runs.
-	readyAt     time.Time
-	controllers map[uint16]*controller
-	lastID      uint16
-
-	faults faultState
-	wires  wires
+	// enabled are the configurations of the controllers, by their ids; lastID is that of the newest one.
+	enabled map[uint16]uint32
+	lastID  uint16
 }
 
-// Open powers on the drive whose firmware the state file holds, which activates what awaits a reset. A drive without a
-// state file is new.
+// Open switches the drive on whose state is in a file; the file of a new drive is created.
 func Open(path string, config Config) (*Drive, error) {
-	config, err := config.complete()
-	if err != nil {
-		return nil, fmt.Errorf("open drive: %w", err)
+	config.FWUG, config.MDTS = 1, transferShift
+	d := &Drive{config: config, path: path, enabled: map[uint16]uint32{}}
+	next := nvmectrl.Controller{Profile: config.Profile}
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(raw, &next.Firmware)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		empty := make([]nvmectrl.Slot, slots)
+		empty[0].Revision = config.Revision
+		next.Firmware, err = nvmectrl.NewFirmware(empty...), nil
 	}
-	d := &Drive{config: config, path: path, controllers: map[uint16]*controller{}}
-	firmware, err := d.load()
-	if err != nil {
-		return nil, fmt.Errorf("open drive: %w", err)
+	if err == nil {
+		err = next.Validate()
 	}
-	next := nvmectrl.Controller{Profile: config.Profile, Firmware: firmware}
-	if err := next.Validate(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("open drive %s: %w", path, err)
 	}
 	next.Reset(nvmectrl.PowerCycle)
-	if err := d.keep(next); err != nil {
-		return nil, fmt.Errorf("open drive: %w", err)
-	}
-	if d.space, err = openStorage(config); err != nil {
-		return nil, fmt.Errorf("open drive: %w", err)
-	}
-	return d, nil
+	return d, d.keep(next)
 }
 
-// Close closes the file of the namespace. Call it after Serve has returned.
-func (d *Drive) Close() error { return d.space.Close() }
+// keep makes next the state of the drive once it is on the disk.
+func (d *Drive) keep(next nvmectrl.Controller) error {
+	raw, err := json.MarshalIndent(next.Firmware, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write state: %w", err)
+	}
+	if err := durable.WriteFile(durable.OS{}, d.path, append(raw, '\n')); err != nil {
+		return fmt.Errorf("write state: %w", err)
+	}
+	d.core = next
+	return nil
+}
 
-// Firmware is what the drive holds.
+// NQN is the name by which a host connects to the drive.
+func (d *Drive) NQN() string { return "nqn.2014-08.org.nvmexpress:lab:" + d.config.Serial }
+
+// Firmware is what the drive runs and stores.
 func (d *Drive) Firmware() nvmectrl.Firmware { return d.snapshot().Firmware }
 
 func (d *Drive) snapshot() *nvmectrl.Controller {
@@ -114,77 +87,75 @@ func (d *Drive) snapshot() *nvmectrl.Controller {
 	return &core
 }
 
-// NQN names the drive's subsystem, for connecting.
-func (d *Drive) NQN() string { return d.config.NQN }
-
-// Serve lets hosts connect until the context ends, and then ends their connections. It closes the listener,
-// which must be on the loopback: there is no authentication.
-func Serve(ctx context.Context, listener net.Listener, d *Drive) error {
-	defer listener.Close()
-	if address, ok := listener.Addr().(*net.TCPAddr); !ok || !address.IP.IsLoopback() {
-		return fmt.Errorf("serve drive: %s is not on the loopback", listener.Addr())
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { listener.Close() })()
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
+// Serve lets hosts connect to the drive until the listener is closed.
+func Serve(listener net.Listener, d *Drive) error {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
 			return fmt.Errorf("serve drive: %w", err)
 		}
-		if !d.wires.add(conn) {
-			conn.Close()
-			continue
+		go func() {
+			defer conn.Close()
+			q := &queue{drive: d, conn: conn, transfers: map[uint16]*command{}}
+			_ = q.serve() // until the host closes the connection
+		}()
+	}
+}
+
+// connect gives a controller an id.
+func (d *Drive) connect() uint16 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lastID++
+	d.enabled[d.lastID] = 0
+	return d.lastID
+}
+
+func (d *Drive) disconnect(id uint16) error {
+	err := d.configure(id, 0)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.enabled, id)
+	return err
+}
+
+func (d *Drive) configuration(id uint16) uint32 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.enabled[id]
+}
+
+// configure writes the register CC. A controller that is disabled is reset.
+func (d *Drive) configure(id uint16, config uint32) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.enabled[id]&configEnable != 0 && config&configEnable == 0 {
+		next := d.core.Clone()
+		if next.Reset(nvmectrl.ControllerReset) {
+			if err := d.keep(next); err != nil {
+				return err
+			}
 		}
-		running.Go(func() {
-			defer d.wires.remove(conn)
-			err := newQueue(d, conn).serve(ctx)
-			d.config.Log.Debug("Connection ended", "host", conn.RemoteAddr(), "reason", err)
-		})
+		d.core.Buffer = next.Buffer
 	}
+	d.enabled[id] = config
+	return nil
 }
 
-// connectionsMax is how many connections there are at once.
-const connectionsMax = 64
-
-// wires holds the connections of hosts.
-type wires struct {
-	mu           sync.Mutex
-	open         map[net.Conn]bool
-	refusedUntil time.Time
+func (d *Drive) download(offset uint64, data []byte) nvmectrl.Status {
+	<-time.After(d.config.PieceTime)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.core.Download(offset, data)
 }
 
-func (w *wires) add(conn net.Conn) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.open) >= connectionsMax || time.Now().Before(w.refusedUntil) {
-		return false
+func (d *Drive) commit(slot int, action nvmectrl.Action) nvmectrl.Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next := d.core.Clone()
+	status := next.Commit(slot, action)
+	if d.keep(next) != nil {
+		return nvmectrl.InternalError
 	}
-	if w.open == nil {
-		w.open = map[net.Conn]bool{}
-	}
-	w.open[conn] = true
-	return true
-}
-
-func (w *wires) remove(conn net.Conn) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.open, conn)
-}
-
-// cut ends all connections and refuses new ones for a time.
-func (w *wires) cut(refuse time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.refusedUntil = time.Now().Add(refuse)
-	for conn := range w.open {
-		conn.Close()
-	}
+	return status
 }

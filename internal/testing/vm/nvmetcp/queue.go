@@ -1,274 +1,193 @@
 package nvmetcp
 
 import (
-	"context"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"sync"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
+var le = binary.LittleEndian
+
+// The types of PDUs that are used.
 const (
-	// queueMax is the most commands a queue holds.
-	queueMax = 128
-	// greetingTime bounds the time until a queue is connected.
-	greetingTime = 10 * time.Second
-	// sendTime bounds one write to a host that does not read.
-	sendTime = 30 * time.Second
-	// partingTime is how long a host has to read why its connection is terminated.
-	partingTime = time.Second
+	icRequest   = 0x00
+	icResponse  = 0x01
+	capsuleCmd  = 0x04
+	capsuleResp = 0x05
+	hostData    = 0x06
+	driveData   = 0x07
+	readyToTake = 0x09
 )
 
-// queue is a connection. After the Connect command it is the admin queue of a new controller or an I/O queue of an existing
-// one.
+const (
+	commonLength = 8
+	icLength     = 128
+	dataLength   = 24
+	commandSize  = 64
+	// capsuleData is the most data in a capsule of a command, and hostDataMax that in a PDU of data.
+	capsuleData = 8 << 10
+	hostDataMax = 64 << 10
+	maxPDU      = 1 << 20
+	flagLast    = 0x04
+	// queueMax is the most commands in a queue.
+	queueMax = 128
+	// transferShift says how much data a command moves at the most: that many pages to the power of two, 128 KiB.
+	transferShift = 5
+)
+
+// queue is a connection of a host: the admin queue of a controller, or one for input and output.
 type queue struct {
-	drive *Drive
-	conn  net.Conn
-	// align is the alignment of data that the host asked for, in bytes.
-	align int
-
-	tasks sync.WaitGroup
-
-	mu sync.Mutex
-	// controller is nil before Connect; id and size are the queue's number and how many commands it holds.
-	controller *controller
+	drive      *Drive
+	conn       net.Conn
 	id         uint16
-	size       int
-	running    map[uint16]*task
-	transfers  map[uint16]*transfer
-
-	sending sync.Mutex
-	head    uint16
+	controller uint16
+	// size is how many commands it holds, and head how many were taken, modulo that.
+	size, head uint16
+	// transfers are the commands whose data was asked for.
+	transfers map[uint16]*command
 }
 
-// transfer is the data of a command that was requested from the host. Its tag is the id of the command.
-type transfer struct {
-	task     *task
-	received int
+// command is a submission queue entry, with its data.
+type command struct {
+	entry []byte
+	data  []byte
+	// got is how much of the data has come.
+	got int
 }
 
-func newQueue(d *Drive, conn net.Conn) *queue {
-	return &queue{drive: d, conn: conn, size: 1, running: map[uint16]*task{}, transfers: map[uint16]*transfer{}}
+func (c *command) opcode() uint8      { return c.entry[0] }
+func (c *command) id() uint16         { return le.Uint16(c.entry[2:]) }
+func (c *command) namespace() uint32  { return le.Uint32(c.entry[4:]) }
+func (c *command) dword(n int) uint32 { return le.Uint32(c.entry[4*n:]) }
+
+// length is how much data the command moves, and takes says that it is data for the drive.
+func (c *command) length() int { return int(le.Uint32(c.entry[32:])) }
+
+func (c *command) takes() bool {
+	directed := c.opcode()
+	if directed == opFabrics {
+		directed = c.entry[4]
+	}
+	return directed&3 == 1
 }
 
-// serve executes the commands of a host until the connection ends, and returns why it ended.
-func (q *queue) serve(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer context.AfterFunc(ctx, func() { q.conn.Close() })()
+// completion is how a command ends.
+type completion struct {
+	result uint64
+	data   []byte
+	status nvmectrl.Status
+}
+
+func failed(s nvmectrl.Status) completion { return completion{status: s} }
+
+// serve answers the host until it closes the connection.
+func (q *queue) serve() (err error) {
 	defer func() {
-		cancel()
-		q.conn.Close()
-		q.tasks.Wait()
-		q.disconnect()
+		if q.id == 0 && q.controller != 0 {
+			err = errors.Join(err, q.drive.disconnect(q.controller))
+		}
 	}()
-	err := q.receive(ctx)
-	if wrong, ok := errors.AsType[*protocolError](err); ok {
-		q.terminate(wrong)
-	}
-	return err
-}
-
-func (q *queue) receive(ctx context.Context) error {
-	if err := q.conn.SetReadDeadline(time.Now().Add(greetingTime)); err != nil {
-		return err
-	}
-	if err := q.greet(); err != nil {
-		return err
-	}
 	for {
-		p, err := readPDU(q.conn)
-		if err != nil {
+		var common [commonLength]byte
+		if _, err := io.ReadFull(q.conn, common[:]); err != nil {
 			return err
 		}
-		switch p.kind {
-		case capsuleCmd:
-			err = q.capsule(ctx, p)
-		case hostData:
-			err = q.hostData(p)
-		case hostTerm:
-			return errTerminated
-		default:
-			err = &protocolError{status: fatalSequence, what: fmt.Sprintf("PDU type 0x%02x after the greeting", uint8(p.kind))}
+		length := le.Uint32(common[4:])
+		if length < commonLength || length > maxPDU {
+			return fmt.Errorf("a PDU of %d bytes", length)
 		}
-		if err != nil {
+		pdu := append(common[:], make([]byte, length-commonLength)...)
+		if _, err := io.ReadFull(q.conn, pdu[commonLength:]); err != nil {
+			return err
+		}
+		if err := q.take(pdu); err != nil {
 			return err
 		}
 	}
 }
 
-// greet negotiates version 0 without digests, whatever the host asks for.
-func (q *queue) greet() error {
-	p, err := readPDU(q.conn)
-	if err != nil {
+func (q *queue) take(pdu []byte) error {
+	switch pdu[0] {
+	case icRequest:
+		answer := makePDU(icResponse, icLength, 0)
+		le.PutUint32(answer[12:], hostDataMax)
+		_, err := q.conn.Write(answer)
 		return err
-	}
-	if p.kind != icRequest {
-		return &protocolError{status: fatalSequence, what: fmt.Sprintf("PDU type 0x%02x for a greeting", uint8(p.kind))}
-	}
-	version, align := binary.LittleEndian.Uint16(p.fields), p.fields[2]
-	if version != 0 || align > 31 {
-		return &protocolError{status: fatalParam, info: 8, what: fmt.Sprintf("version %d, alignment %d", version, align)}
-	}
-	q.align = 4 * (int(align) + 1)
-	return q.send(makeICResponse())
-}
-
-// capsule starts a command or requests its data.
-func (q *queue) capsule(ctx context.Context, p pdu) error {
-	c, err := parseCommand(p.fields)
-	if err != nil {
+	case capsuleCmd:
+		c := &command{entry: pdu[commonLength : commonLength+commandSize], data: pdu[commonLength+commandSize:]}
+		if !c.takes() || c.length() == len(c.data) {
+			return q.answer(c)
+		}
+		c.data = make([]byte, min(c.length(), maxPDU))
+		q.transfers[c.id()] = c
+		ask := makePDU(readyToTake, dataLength, 0)
+		le.PutUint16(ask[8:], c.id())
+		le.PutUint16(ask[10:], c.id())
+		le.PutUint32(ask[16:], uint32(len(c.data)))
+		_, err := q.conn.Write(ask)
 		return err
-	}
-	t := &task{command: c, data: p.data}
-	t.context, t.cancel = context.WithCancel(ctx)
-	status := t.check(len(p.data))
-	q.mu.Lock()
-	if len(q.running) >= q.size {
-		q.mu.Unlock()
-		t.cancel()
-		return &protocolError{status: fatalSequence, what: "more commands than the queue holds"}
-	}
-	if q.running[t.id()] != nil {
-		q.mu.Unlock()
-		t.cancel()
-		return q.respond(t.id(), failed(CommandIDConflict))
-	}
-	q.running[t.id()] = t
-	wants := status == nvmectrl.Success && t.direction() == toDrive && !t.carriesData() && t.dataLength() > 0
-	if wants {
-		t.data = make([]byte, t.dataLength())
-		q.transfers[t.id()] = &transfer{task: t}
-	}
-	q.mu.Unlock()
-	if wants {
-		return q.send(makeReadyToTake(t.id(), t.id(), t.dataLength()))
-	}
-	q.start(t, status)
-	return nil
-}
-
-// hostData receives requested data of a command, which must come in order.
-func (q *queue) hostData(p pdu) error {
-	id, tag := binary.LittleEndian.Uint16(p.fields), binary.LittleEndian.Uint16(p.fields[2:])
-	offset, length := binary.LittleEndian.Uint32(p.fields[4:]), binary.LittleEndian.Uint32(p.fields[8:])
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	w := q.transfers[tag]
-	switch {
-	case w == nil || tag != id:
-		return &protocolError{status: fatalHeader, info: 8, what: "data that was not asked for"}
-	case length != uint32(len(p.data)):
-		return &protocolError{status: fatalHeader, info: 16, what: "data of another length than its PDU"}
-	case offset != uint32(w.received):
-		return &protocolError{status: fatalRange, info: 12, what: "data out of order"}
-	case len(p.data) > len(w.task.data)-w.received:
-		return &protocolError{status: fatalRange, info: 16, what: "more data than was asked for"}
-	}
-	w.received += copy(w.task.data[w.received:], p.data)
-	complete := w.received == len(w.task.data)
-	if last := p.flags&flagLast != 0; last != complete {
-		return &protocolError{status: fatalHeader, info: atFlags, what: "the last data is not the last"}
-	}
-	if complete {
-		delete(q.transfers, tag)
-		q.start(w.task, nvmectrl.Success)
-	}
-	return nil
-}
-
-// start executes a task, or completes it with a status that is known already.
-func (q *queue) start(t *task, status nvmectrl.Status) {
-	q.tasks.Go(func() {
-		defer t.cancel()
-		done := failed(status)
-		if status == nvmectrl.Success {
-			done = q.execute(t)
+	case hostData:
+		c := q.transfers[le.Uint16(pdu[10:])]
+		if c == nil {
+			return errors.New("data that was not asked for")
 		}
-		if done.status == nvmectrl.Success && done.data != nil && uint32(len(done.data)) != t.dataLength() {
-			done = failed(DataLengthInvalid)
+		c.got += copy(c.data[c.got:], pdu[pdu[3]:])
+		if c.got < len(c.data) {
+			return nil
 		}
-		q.mu.Lock()
-		delete(q.running, t.id())
-		q.mu.Unlock()
-		if err := q.respond(t.id(), done); err != nil {
-			q.conn.Close()
-		}
-	})
-}
-
-func (q *queue) execute(t *task) completion {
-	q.mu.Lock()
-	c, id := q.controller, q.id
-	q.mu.Unlock()
-	switch {
-	case c == nil && t.isFabrics(typeConnect):
-		return q.connect(t)
-	case c == nil:
-		return failed(CommandSequenceError)
+		delete(q.transfers, c.id())
+		return q.answer(c)
 	}
-	c.touch()
-	switch {
-	case t.opcode() == opFabrics:
-		return c.fabrics(t)
-	case !c.ready():
-		return failed(CommandSequenceError)
-	case id == 0:
-		return c.admin(q, t)
+	return fmt.Errorf("PDU type %#x", pdu[0])
+}
+
+// answer executes a command and sends its end.
+func (q *queue) answer(c *command) error {
+	done := q.execute(c)
+	var out bytes.Buffer
+	if done.status == nvmectrl.Success && len(done.data) > 0 {
+		b := makePDU(driveData, dataLength, len(done.data))
+		b[1] = flagLast
+		le.PutUint16(b[8:], c.id())
+		le.PutUint32(b[16:], uint32(len(done.data)))
+		out.Write(append(b, done.data...))
 	}
-	return q.drive.io(t)
-}
-
-// abort aborts the command with this id and reports whether it did.
-func (q *queue) abort(id uint16) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	t := q.running[id]
-	return t != nil && t.abort()
-}
-
-func (q *queue) respond(id uint16, c completion) error {
-	var data []byte
-	if c.status == nvmectrl.Success && len(c.data) > 0 {
-		data = makeData(id, c.data, q.align)
+	if q.size > 0 {
+		q.head = (q.head + 1) % q.size
 	}
-	q.mu.Lock()
-	queueID, size := q.id, q.size
-	q.mu.Unlock()
-	q.sending.Lock()
-	defer q.sending.Unlock()
-	q.head = (q.head + 1) % uint16(size)
-	e := entry{result: c.result, queueHead: q.head, queue: queueID, commandID: id, status: c.status}
-	return q.write(append(data, makeResponse(e)...))
-}
-
-func (q *queue) send(b []byte) error {
-	q.sending.Lock()
-	defer q.sending.Unlock()
-	return q.write(b)
-}
-
-func (q *queue) write(b []byte) error {
-	if err := q.conn.SetWriteDeadline(time.Now().Add(sendTime)); err != nil {
-		return err
-	}
-	_, err := q.conn.Write(b)
+	b := makePDU(capsuleResp, dataLength, 0)
+	le.PutUint64(b[8:], done.result)
+	le.PutUint16(b[16:], q.head)
+	le.PutUint16(b[18:], q.id)
+	le.PutUint16(b[20:], c.id())
+	le.PutUint16(b[22:], wire(done.status))
+	out.Write(b)
+	_, err := q.conn.Write(out.Bytes())
 	return err
 }
 
-// terminate reports the error to the host and closes the connection. Closing it at once would discard the report.
-func (q *queue) terminate(wrong *protocolError) {
-	q.drive.config.Log.Warn("Ended a connection", "host", q.conn.RemoteAddr(), "reason", wrong.what)
-	if q.send(makeTerm(wrong)) != nil {
-		return
+// doNotRetry tells the host that the same command fails again.
+const doNotRetry = 0x4000
+
+func wire(s nvmectrl.Status) uint16 {
+	if s.Committed() || s == nvmectrl.InternalError {
+		return uint16(s) << 1
 	}
-	half, ok := q.conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil || q.conn.SetReadDeadline(time.Now().Add(partingTime)) != nil {
-		return
+	return (uint16(s) | doNotRetry) << 1
+}
+
+// makePDU begins a PDU, which so much data follows.
+func makePDU(kind, header uint8, data int) []byte {
+	b := make([]byte, header)
+	b[0], b[2] = kind, header
+	if data > 0 {
+		b[3] = header
 	}
-	_, _ = io.Copy(io.Discard, q.conn) // how the host closes does not matter
+	le.PutUint32(b[4:], uint32(int(header)+data))
+	return b
 }
