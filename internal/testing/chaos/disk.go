@@ -102,12 +102,13 @@ func (w *world) learn(devices []journal.Device, jobs []journal.Job) {
 // learnOriginal records what ran on a device when the journal first named the version a rollback restores.
 func (w *world) learnOriginal(d *device) {
 	active := w.disk.Active()
-	if d.known || active == nil {
+	if d.original != nil || active == nil {
 		return
 	}
 	for _, u := range active.Record.Updates {
 		if u.Device == nameOf(d.id.UniqueID) && u.From != "" {
-			d.original, d.known = d.run, true
+			d.original, _ = w.sim.Running(d.id.UniqueID)
+			d.before = w.sim.Firmware(d.id.UniqueID).Running
 		}
 	}
 }
@@ -190,8 +191,7 @@ func (w *world) archived(d *device, by string) bool {
 		case inventory.RollbackNone:
 			return true
 		case inventory.RollbackSlot:
-			_, kept := d.slot(u.From)
-			return kept && (by == opRevert || !d.loses(u.From))
+			return w.keeps(d, u.From) && (by == opRevert || !w.sim.Loses(d.id.UniqueID, u.From))
 		default:
 			return w.survives(d, u.From)
 		}
@@ -199,12 +199,17 @@ func (w *world) archived(d *device, by string) bool {
 	return false
 }
 
+// keeps reports whether a slot of the device holds the version.
+func (w *world) keeps(d *device, v inventory.Version) bool {
+	return slices.ContainsFunc(w.sim.Firmware(d.id.UniqueID).Slots, func(s inventory.Slot) bool { return s.Version == v })
+}
+
 func (w *world) survives(d *device, v inventory.Version) bool {
 	w.cuts++
 	to := filepath.Join(w.dir, fmt.Sprintf("proof-%d", w.cuts))
 	w.must(w.files.Cut(seeded(w.cuts), to))
 	img, _, err := archive.New(filepath.Join(to, "archive"), durable.OS{}).Image(d.id.UniqueID, v)
-	return err == nil && img.Digest == d.original.digest()
+	return err == nil && img.Digest == digest(d.original)
 }
 
 // shelf is the disk of the archive, with a boundary before each operation.

@@ -1,12 +1,14 @@
 package chaos
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -14,46 +16,10 @@ import (
 const (
 	oldVersion inventory.Version = "1.0"
 	newVersion inventory.Version = "2.0"
-	// noVersion is what a device reports that holds garbage.
-	noVersion inventory.Version = "unknown"
 )
 
-// firmware is what a device runs or stores. The zero value is garbage.
-type firmware struct {
-	version inventory.Version
-	defect  Defect
-	content string
-}
-
-const (
-	imageHeader  = "chaos firmware"
-	imagePayload = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-)
-
-func makeFirmware(board string, v inventory.Version, d Defect) firmware {
-	content := strings.Join([]string{imageHeader, board, string(v), string(d), imagePayload}, "\n")
-	return firmware{version: v, defect: d, content: content}
-}
-
-// parseFirmware parses an image.
-func parseFirmware(content string) (board string, fw firmware, err error) {
-	fields := strings.Split(content, "\n")
-	if len(fields) != 5 || fields[0] != imageHeader || fields[4] != imagePayload {
-		return "", firmware{}, fmt.Errorf("it is not a whole image")
-	}
-	return fields[1], firmware{version: inventory.Version(fields[2]), defect: Defect(fields[3]), content: content}, nil
-}
-
-func (f firmware) digest() inventory.Digest { return sha256.Sum256([]byte(f.content)) }
-
-func (f firmware) garbage() bool { return f.content == "" }
-
-func (f firmware) says() inventory.Version {
-	if f.garbage() {
-		return noVersion
-	}
-	return f.version
-}
+// manySlots is how many slots a device has that has as many as needed.
+const manySlots = 8
 
 // operation is a tool that changes a device.
 type operation struct {
@@ -66,144 +32,158 @@ type operation struct {
 	ends   time.Duration
 }
 
-// device is one piece of hardware.
+// device is one piece of the simulated hardware, with what the campaign does to it and knows of it.
 type device struct {
-	spec   DeviceSpec
-	id     inventory.Identity
-	run    firmware
-	stored firmware
-	// slots are the images in the slots that do not run, oldest first; the staged one is among them.
-	slots     []firmware
-	kind      inventory.Activation
-	refused   string
-	op        *operation
+	spec DeviceSpec
+	id   inventory.Identity
+	op   *operation
+	// answersAt is when a device that is mute answers again; zero for one that is not.
 	answersAt time.Duration
 	gone      bool
 	// bystander devices are none of the job's.
 	bystander bool
-	// original is what ran when the job had archived it, or had found that there is nothing to do.
-	original firmware
-	known    bool
+	// original is the image that ran when the job had archived it, or had found that there is nothing to do, and before its version.
+	original []byte
+	before   inventory.Version
 }
 
-func newDevice(s DeviceSpec) *device {
-	d := &device{spec: s, kind: s.Activation, id: inventory.Identity{
-		Class: s.Class, UniqueID: s.ID, BoardID: "BOARD_" + s.ID, Model: "model", Vendor: "vendor",
+// image is an image for the device that a specification describes.
+func (s DeviceSpec) image(v inventory.Version, d drivertest.Defect) []byte {
+	return drivertest.BadImageBytes(s.board(), v, d)
+}
+
+func (s DeviceSpec) board() string { return "BOARD_" + s.ID }
+
+// target is the image the job brings, and before the one that runs when it begins.
+func (s DeviceSpec) target() []byte { return s.image(newVersion, s.Defect) }
+func (s DeviceSpec) before() []byte { return s.image(oldVersion, drivertest.DefectNone) }
+
+// plug adds a device to the machine.
+func (w *world) plug(s DeviceSpec, uniqueID string, bystander bool) {
+	d := &device{spec: s, bystander: bystander, id: inventory.Identity{
+		Class: s.Class, UniqueID: uniqueID, BoardID: s.board(), Model: "model", Vendor: "vendor",
 	}}
-	d.run = makeFirmware(d.id.BoardID, oldVersion, Sound)
-	d.stored = d.run
-	if s.Staged {
-		d.stored = d.target()
-		if s.Slots > 1 {
-			d.slots = []firmware{d.stored}
+	fw := inventory.Firmware{Running: oldVersion, Activation: s.Activation, Format: inventory.FormatPlain, Rollback: s.Rollback}
+	if s.Rollback == inventory.RollbackSlot {
+		slots := s.Slots
+		if slots == 0 {
+			slots = manySlots
+		}
+		fw.Slots = []inventory.Slot{{Number: 1, Version: oldVersion, State: inventory.SlotActive}}
+		for n := 2; n <= slots; n++ {
+			fw.Slots = append(fw.Slots, inventory.Slot{Number: n, State: inventory.SlotIdle})
+		}
+		if slots == 1 {
+			fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, "its only slot is overwritten"
 		}
 	}
-	return d
+	w.sim.Add(d.id, fw)
+	for fault, is := range map[drivertest.Fault]bool{drivertest.Quiet: s.Quiet, drivertest.NeedReboot: s.NeedsMore, drivertest.RefuseBoot: s.Refuses} {
+		if is {
+			w.sim.Inject(uniqueID, fault)
+		}
+	}
+	w.devices = append(w.devices, d)
 }
-
-// target is the firmware the job brings.
-func (d *device) target() firmware { return makeFirmware(d.id.BoardID, newVersion, d.spec.Defect) }
 
 // running reports whether a tool changes the device now.
 func (d *device) running() bool { return d.op != nil }
 
-// store completes a write that the device accepts, into the slot that the driver chose.
-func (d *device) store(f firmware) {
-	if d.spec.Slots > 1 {
-		if i := d.victim(); i >= 0 {
-			d.slots = slices.Delete(d.slots, i, i+1)
+// mute makes the device not answer until then; zero for a device that answers.
+func (w *world) mute(d *device, until time.Duration) {
+	if d.answersAt = until; until == 0 {
+		w.sim.Cure(d.id.UniqueID, drivertest.Unreadable)
+		return
+	}
+	w.sim.Inject(d.id.UniqueID, drivertest.Unreadable)
+}
+
+// defect of the firmware that the device runs.
+func (w *world) defect(d *device) drivertest.Defect {
+	_, defect := w.sim.Running(d.id.UniqueID)
+	return defect
+}
+
+// carries reports whether anything passes through the links of the device.
+func (w *world) carries(d *device) bool {
+	return !w.sim.LinkDown(d.id.UniqueID) && w.defect(d) != drivertest.DefectNoTraffic
+}
+
+// boundaries are those of the operations of the simulated driver.
+var boundaries = map[drivertest.OperationKind]string{
+	drivertest.OpWrite: opWrite, drivertest.OpRevert: opRevert, drivertest.OpActivate: opActivate,
+}
+
+// carryOut is the tool of the simulated driver.
+func (w *world) carryOut(ctx context.Context, c drivertest.Change) error {
+	d, op := w.device(c.UniqueID), boundaries[c.Kind]
+	switch c.Kind {
+	case drivertest.OpWrite:
+		w.note(Event{Kind: EventWrite, Device: c.UniqueID, Version: c.Version, Digest: c.Digest, Archived: w.archived(d, op)})
+	case drivertest.OpActivate:
+		w.note(Event{Kind: EventActivate, Device: c.UniqueID, Version: c.Version})
+	}
+	if d.running() {
+		return fmt.Errorf("%s %s: %w", op, c.UniqueID, command.ErrBusy)
+	}
+	return w.follow(ctx, d, op, c.Progress, &operation{writes: op == opWrite, apply: c.Apply})
+}
+
+var errTool = errors.New("exit code 1")
+
+// follow runs a tool that changes a device, to its end or until the daemon stops following it.
+func (w *world) follow(ctx context.Context, d *device, op string, progress func(int), o *operation) error {
+	d.op = o
+	for percent := 0; percent <= 100; percent += 50 {
+		if progress != nil {
+			progress(percent)
 		}
-		d.slots = append(d.slots, f)
-	}
-	d.commit(f)
-}
-
-// victim is the slot that a write overwrites: the one whose image is staged and never ran, or the oldest; -1 for an empty one.
-func (d *device) victim() int {
-	if i := slices.IndexFunc(d.slots, func(f firmware) bool { return f == d.stored && f != d.run }); i >= 0 {
-		return i
-	}
-	if len(d.slots) < d.spec.Slots-1 {
-		return -1
-	}
-	return 0
-}
-
-// loses reports whether a write now would overwrite the only slot with the version.
-func (d *device) loses(v inventory.Version) bool {
-	switch {
-	case d.spec.Slots == 0, d.spec.Slots > 1 && d.run.version == v:
-		return false
-	case d.spec.Slots == 1:
-		return true
-	}
-	i := d.victim()
-	return i >= 0 && d.slots[i].version == v
-}
-
-// commit makes a stored image the one that is activated next.
-func (d *device) commit(f firmware) {
-	d.stored, d.refused = f, ""
-	if d.kind == inventory.ActivateNone {
-		d.activate()
-	}
-}
-
-func (d *device) activate() {
-	if d.run.content != d.stored.content && d.spec.Slots != 1 {
-		if i := slices.Index(d.slots, d.stored); i >= 0 {
-			d.slots = slices.Delete(d.slots, i, i+1)
+		w.advance(chunkTime)
+		w.point(op, Inside, d.id.UniqueID)
+		if d.op == nil {
+			return fmt.Errorf("%s %s: no such device any more", op, d.id.UniqueID)
 		}
-		d.slots = append(d.slots, d.run)
-	}
-	d.run = d.stored
-}
-
-// reboot makes the stored firmware run, where a reboot does that. Every device starts over.
-func (d *device) reboot() {
-	d.answersAt = 0
-	switch {
-	case d.spec.Refuses && d.stored.version == newVersion:
-		d.stored, d.refused = d.run, "it refused "+string(newVersion)+" at boot"
-	default:
-		d.activate()
-	}
-}
-
-// slot finds a version in the slots that are kept.
-func (d *device) slot(v inventory.Version) (firmware, bool) {
-	if d.run.version == v && !d.run.garbage() && (d.spec.Slots != 1 || d.stored == d.run) {
-		return d.run, true
-	}
-	for _, f := range d.slots {
-		if f.version == v && !f.garbage() {
-			return f, true
+		if w.stopping {
+			<-ctx.Done()
+			w.leaveWrites()
+			return fmt.Errorf("%s %s: %w", op, d.id.UniqueID, command.ErrStillRunning)
+		}
+		if kind, arg := w.takePending(); kind != "" {
+			return w.misbehave(d, op, kind, arg)
 		}
 	}
-	return firmware{}, false
-}
-
-// answers reports whether the device can be read.
-func (d *device) answers(now time.Duration) error {
-	switch {
-	case d.run.garbage():
-		return fmt.Errorf("the device is in recovery mode")
-	case d.run.defect == DeviceMute, now < d.answersAt:
-		return fmt.Errorf("the device does not answer")
-	}
+	w.finish(d)
+	w.point(op, After, d.id.UniqueID)
 	return nil
 }
 
-// link reports whether the device has a link, and carries whether anything passes through it.
-func (d *device) link() bool    { return d.run.defect != LinkDown && !d.run.garbage() }
-func (d *device) carries() bool { return d.link() && d.run.defect != NoTraffic }
+// misbehave ends a tool with the pending fault.
+func (w *world) misbehave(d *device, op string, kind Kind, arg int) error {
+	switch kind {
+	case ToolHangs:
+		d.op.orphan, d.op.ends = true, w.disturbed(30*chunkTime)
+		return fmt.Errorf("%s %s: %w", op, d.id.UniqueID, command.ErrStillRunning)
+	case KillWorker:
+		w.tear(d, arg)
+		return fmt.Errorf("%s %s: signal: killed", op, d.id.UniqueID)
+	case ToolFailsLate:
+		w.finish(d)
+		return fmt.Errorf("%s %s: %w", op, d.id.UniqueID, errTool)
+	case ToolLies:
+		d.op = nil
+		return nil
+	default:
+		d.op = nil
+		return fmt.Errorf("%s %s: %w", op, d.id.UniqueID, errTool)
+	}
+}
 
 // finish ends a tool that no process follows.
 func (w *world) finish(d *device) {
 	op := d.op
 	d.op = nil
 	op.apply()
-	w.note(Event{Kind: EventTaken, Device: d.id.UniqueID, Version: d.stored.says()})
+	w.note(Event{Kind: EventTaken, Device: d.id.UniqueID, Version: w.sim.Firmware(d.id.UniqueID).Stored})
 }
 
 // tear ends a tool in its middle: the device keeps what it has, holds garbage, or has taken it.
@@ -217,33 +197,10 @@ func (w *world) tear(d *device, arg int) {
 	case arg%3 == 2:
 		op.apply()
 	case op.writes && (arg%3 == 1 || d.spec.Unsafe):
-		d.store(firmware{})
+		w.sim.Tear(d.id.UniqueID)
 	}
-	w.note(Event{Kind: EventTorn, Device: d.id.UniqueID, Version: d.stored.says()})
+	w.note(Event{Kind: EventTorn, Device: d.id.UniqueID, Version: w.sim.Firmware(d.id.UniqueID).Stored})
 }
 
-// read is what the device reports about itself.
-func (d *device) read(now time.Duration) inventory.Device {
-	out := inventory.Device{Identity: d.id, Driver: driverName, Err: d.answers(now)}
-	if out.Err != nil {
-		return out
-	}
-	fw := inventory.Firmware{
-		Running: d.run.says(), Stored: d.stored.says(), Activation: d.kind, Format: inventory.FormatPlain,
-		Rollback: d.spec.Rollback, LastAttempt: d.refused,
-	}
-	if d.spec.Rollback == inventory.RollbackSlot && d.spec.Slots == 1 {
-		fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, "its only slot is overwritten"
-	}
-	if d.spec.Quiet {
-		fw.Stored = ""
-	}
-	if d.spec.Rollback == inventory.RollbackSlot {
-		fw.Slots = []inventory.Slot{{Number: 1, Version: d.run.says(), State: inventory.SlotActive}}
-		for i, f := range d.slots {
-			fw.Slots = append(fw.Slots, inventory.Slot{Number: i + 2, Version: f.says(), State: inventory.SlotIdle})
-		}
-	}
-	out.Firmware = &fw
-	return out
-}
+// digest names the bytes of an image.
+func digest(image []byte) inventory.Digest { return sha256.Sum256(image) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -95,7 +96,7 @@ type snapshot struct {
 // sound reports whether nothing is wrong with the new firmware and the devices of the job.
 func (s snapshot) sound() bool {
 	return !slices.ContainsFunc(s.devices, func(d deviceState) bool {
-		return d.gone || d.spec.Defect != Sound || d.spec.Refuses || d.spec.Staged
+		return d.gone || d.spec.Defect != drivertest.DefectNone || d.spec.Refuses || d.spec.Staged
 	})
 }
 

@@ -36,7 +36,7 @@ func (h host) Find(ctx context.Context, class inventory.Class, uid string) (inve
 	if d == nil || d.gone || d.id.Class != class {
 		return inventory.Device{}, false, nil
 	}
-	read := h.look(d)
+	read := h.look(ctx, d)
 	e := Event{Kind: EventRead, Device: uid}
 	if read.Err != nil {
 		e.Detail = read.Err.Error()
@@ -57,17 +57,22 @@ func (h host) Scan(ctx context.Context) ([]inventory.Device, error) {
 	var out []inventory.Device
 	for _, d := range h.devices {
 		if !d.gone {
-			out = append(out, h.look(d))
+			out = append(out, h.look(ctx, d))
 		}
 	}
 	return out, nil
 }
 
 // look reads a device with its port.
-func (h host) look(d *device) inventory.Device {
-	read := d.read(h.now)
+func (h host) look(ctx context.Context, d *device) inventory.Device {
+	read := inventory.Device{Identity: d.id, Driver: driverName}
+	if _, fw, err := h.sim.Inspect(ctx, d.id); err != nil {
+		read.Err = err
+	} else {
+		read.Firmware = &fw
+	}
 	state := inventory.LinkUp
-	if !d.link() || d.bystander && h.now < h.wellAgain {
+	if h.sim.LinkDown(d.id.UniqueID) || d.bystander && h.now < h.wellAgain {
 		state = inventory.LinkDown
 	}
 	read.Ports = []inventory.Port{{MAC: "mac-" + d.id.UniqueID, NetDevice: "net-" + d.id.UniqueID, State: state}}
@@ -79,7 +84,7 @@ func (h host) Neighbours(ctx context.Context) ([]health.Neighbour, error) {
 	var out []health.Neighbour
 	for _, d := range h.devices {
 		if d.spec.Uplink && !d.gone {
-			out = append(out, health.Neighbour{Address: "192.0.2.1", Ports: []string{"net-" + d.id.UniqueID}, Answers: d.carries()})
+			out = append(out, health.Neighbour{Address: "192.0.2.1", Ports: []string{"net-" + d.id.UniqueID}, Answers: h.carries(d)})
 		}
 	}
 	return out, ctx.Err()
@@ -118,11 +123,11 @@ func (h host) Fetch(ctx context.Context, digest inventory.Digest) (string, int64
 	case Truncate:
 		content = content[:len(content)/2]
 	case Flip:
-		content = content[:len(content)-1] + "!"
+		content = append(content[:len(content)-1:len(content)-1], '!')
 	}
 	h.damaged++
 	path := filepath.Join(h.dir, fmt.Sprintf("image-%d", h.damaged))
-	return path, size, os.WriteFile(path, []byte(content), 0o600)
+	return path, size, os.WriteFile(path, content, 0o600)
 }
 
 // checked is the health of the host with the executables of required.d, which are asked when nothing else is wrong.

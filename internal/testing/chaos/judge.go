@@ -7,6 +7,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -395,7 +396,7 @@ func (j *judge) failed(s snapshot) {
 func (j *judge) left(r step.Record, d deviceState) {
 	brought := r.Rollback != nil && slices.Contains(r.Rollback.Devices, nameOf(d.spec.ID))
 	switch {
-	case d.running == noVersion || d.stored == noVersion:
+	case d.running == drivertest.TornVersion || d.stored == drivertest.TornVersion:
 		j.violate("I7", "the node is in service with a torn image in %s", d.spec.ID)
 	case d.stored != d.running && !d.spec.Staged:
 		j.violate("I7", "the node is in service and %s, running %s, hides %s", d.spec.ID, d.running, d.stored)

@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -24,17 +25,19 @@ const maxLives = 60
 func newWorld(s Scenario, dir string, faults []Fault) (*world, error) {
 	w := &world{
 		scenario: s, dir: dir, faults: slices.Clone(faults), boot: 1, driver: 1, window: window{phase: step.MaintenanceNone},
-		images: map[inventory.Digest]string{}, fetched: map[inventory.Digest]bool{}, filesDir: filepath.Join(dir, "files-0"),
+		sim: drivertest.NewSimulated(driverName), images: map[inventory.Digest][]byte{}, fetched: map[inventory.Digest]bool{}, filesDir: filepath.Join(dir, "files-0"),
 	}
+	w.sim.RunBy(w.carryOut)
 	for _, spec := range s.Devices {
-		d := newDevice(spec)
-		w.devices = append(w.devices, d)
-		w.images[d.target().digest()] = d.target().content
-		w.images[d.run.digest()] = d.run.content
+		w.plug(spec, spec.ID, false)
+		if spec.Staged {
+			w.sim.Stage(spec.ID, newVersion, spec.Defect)
+		}
+		for _, image := range [][]byte{spec.target(), spec.before()} {
+			w.images[digest(image)] = image
+		}
 	}
-	other := newDevice(DeviceSpec{ID: "bystander", Class: inventory.Disk, Activation: inventory.ActivateReboot})
-	other.bystander = true
-	w.devices = append(w.devices, other)
+	w.plug(DeviceSpec{ID: "bystander", Class: inventory.Disk, Activation: inventory.ActivateReboot}, "bystander", true)
 	for _, d := range []string{w.stateDir(), w.filesDir} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("make directory: %w", err)
@@ -50,14 +53,13 @@ func nameOf(uniqueID string) string { return "node-" + uniqueID }
 func (w *world) job(name string) journal.Job {
 	j := journal.Job{Name: name, UID: "uid-" + name, Accepted: w.wall(), Deadline: w.wall().Add(2 * time.Hour), Soak: time.Minute}
 	for _, spec := range w.scenario.Devices {
-		d := newDevice(spec)
 		u := journal.Update{
 			Device: nameOf(spec.ID), UniqueID: spec.ID, FromVersion: string(oldVersion), Version: string(newVersion),
-			Digest: d.target().digest().String(), Class: spec.Class,
+			Digest: digest(spec.target()).String(), Class: spec.Class,
 			Origin: []journal.Origin{{Kind: "FirmwareTemplate", Name: "template", Rule: "rule"}},
 		}
 		if spec.Rollback == inventory.RollbackImage {
-			u.RollbackDigest = d.run.digest().String()
+			u.RollbackDigest = digest(spec.before()).String()
 		}
 		j.Updates = append(j.Updates, u)
 	}
@@ -197,7 +199,7 @@ func (w *world) config() engine.Config {
 	h := host{w}
 	c := engine.Config{
 		Journal: diary{w}, Archive: archive.New(filepath.Join(w.filesDir, "archive"), shelf{w}), Host: h,
-		Drivers: driver.Set{tools{w, w.driver}}, Images: h, Catalog: catalog(), Maintenance: maintainer{w}, Writes: h, Rebooter: h,
+		Drivers: driver.Set{tools{w.sim, w}}, Images: h, Catalog: catalog(), Maintenance: maintainer{w}, Writes: h, Rebooter: h,
 		Health: checked{health.Checker{Scanner: h, Node: h, Network: h}, w}, Tasks: tasks{w},
 		BootID:    func() (string, error) { w.point(opPass, Before, ""); return w.bootID(), nil },
 		BootTook:  func(context.Context) (time.Duration, error) { return w.bootTook, nil },
@@ -226,9 +228,9 @@ func (w *world) snapshot() *snapshot {
 		if d.bystander {
 			continue
 		}
+		fw := w.sim.Firmware(d.id.UniqueID)
 		s.devices = append(s.devices, deviceState{
-			spec: d.spec, running: d.run.says(), stored: d.stored.says(), original: d.original.says(), gone: d.gone,
-			ails: d.run.defect != Sound,
+			spec: d.spec, running: fw.Running, stored: fw.Stored, original: d.before, gone: d.gone, ails: w.defect(d) != drivertest.DefectNone,
 		})
 	}
 	return s

@@ -48,7 +48,7 @@ func sabotages(t *testing.T) map[string]sabotage {
 			}, "I1",
 		},
 		"a way back that goes before the job has ended": {
-			"bad-disk-rolled-back", func(w *world, c *engine.Config) { c.Drivers = driver.Set{wasteful{tools{w, w.driver}}} }, "I5",
+			"bad-disk-rolled-back", func(w *world, c *engine.Config) { c.Drivers = driver.Set{wasteful{tools{w.sim, w}}} }, "I5",
 		},
 		"writes that go on unseen": {"nic-reset", func(_ *world, c *engine.Config) { c.Writes = blind{} }, "I2"},
 		"a gate that finds every host healthy": {
@@ -259,19 +259,15 @@ func (w wasteful) Write(ctx context.Context, id inventory.Identity, img driver.I
 }
 
 func (w wasteful) Revert(ctx context.Context, id inventory.Identity, v inventory.Version) (inventory.Activation, error) {
-	if d := w.device(id.UniqueID); len(d.slots) > 0 {
-		return w.tools.Revert(ctx, id, d.slots[0].version)
+	for _, slot := range w.sim.Firmware(id.UniqueID).Slots {
+		if slot.State == inventory.SlotIdle {
+			v = slot.Version
+		}
 	}
 	return w.tools.Revert(ctx, id, v)
 }
 
-func (w wasteful) waste(id inventory.Identity) {
-	if d := w.device(id.UniqueID); d != nil {
-		for i := range d.slots {
-			d.slots[i] = d.stored
-		}
-	}
-}
+func (w wasteful) waste(id inventory.Identity) { w.sim.Waste(id.UniqueID) }
 
 // unreturned says after its first request to return the node that it is returned, and does nothing.
 type unreturned struct {
@@ -336,7 +332,7 @@ func (c *careless) Image(uid string, v inventory.Version) (driver.Image, archive
 	if err != nil {
 		return driver.Image{}, archive.Manifest{}, archive.ErrNone
 	}
-	img := driver.Image{Path: path, Version: v, Digest: firmware{content: string(raw)}.digest(), Size: int64(len(raw))}
+	img := driver.Image{Path: path, Version: v, Digest: digest(raw), Size: int64(len(raw))}
 	return img, archive.Manifest{UniqueID: uid, BoardID: "BOARD_" + uid, Version: v}, nil
 }
 

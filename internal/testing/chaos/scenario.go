@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -25,7 +26,7 @@ type DeviceSpec struct {
 	Activation inventory.Activation
 	Rollback   inventory.Rollback
 	// Defect of the new firmware, which shows only once it runs.
-	Defect Defect
+	Defect drivertest.Defect
 	// Quiet devices do not report what they store.
 	Quiet bool
 	// NeedsMore makes the device ask for a reboot instead of its reset.
@@ -43,52 +44,41 @@ type DeviceSpec struct {
 	Staged bool
 }
 
-// Defect is a defect of a firmware that passes every check.
-type Defect string
-
-// The defects.
-const (
-	Sound      Defect = ""
-	LinkDown   Defect = "link-down"
-	DeviceMute Defect = "mute"
-	// NoTraffic: the link is up and nothing passes through it.
-	NoTraffic Defect = "no-traffic"
-)
-
 // Scenarios are the scenarios of the boundary campaign, which injects every possible fault at every boundary.
 func Scenarios() []Scenario {
 	const (
 		reset, reboot  = inventory.ActivateDeviceReset, inventory.ActivateReboot
 		readBack, slot = inventory.RollbackReadBack, inventory.RollbackSlot
 		image, none    = inventory.RollbackImage, inventory.RollbackNone
+		sound, down    = drivertest.DefectNone, drivertest.DefectLinkDown
 	)
-	nic := func(a inventory.Activation, r inventory.Rollback, d Defect) DeviceSpec {
+	nic := func(a inventory.Activation, r inventory.Rollback, d drivertest.Defect) DeviceSpec {
 		return DeviceSpec{ID: "nic0", Class: inventory.NIC, Activation: a, Rollback: r, Defect: d}
 	}
 	disk := DeviceSpec{ID: "disk0", Class: inventory.Disk, Activation: reset, Rollback: slot, Slots: 3}
 	bios := DeviceSpec{ID: "bios", Class: inventory.BIOS, Activation: reboot, Rollback: image, Unsafe: true}
 	return []Scenario{
-		{Name: "nic-reset", Devices: []DeviceSpec{nic(reset, readBack, Sound)}},
-		{Name: "nic-reboot", Devices: []DeviceSpec{nic(reboot, readBack, Sound)}},
+		{Name: "nic-reset", Devices: []DeviceSpec{nic(reset, readBack, sound)}},
+		{Name: "nic-reboot", Devices: []DeviceSpec{nic(reboot, readBack, sound)}},
 		{Name: "disk-slot", Devices: []DeviceSpec{disk}, RollbackRequired: true},
 		{Name: "bios-image", Devices: []DeviceSpec{bios}},
-		{Name: "bad-nic-rolled-back", Devices: []DeviceSpec{nic(reboot, readBack, LinkDown)}},
+		{Name: "bad-nic-rolled-back", Devices: []DeviceSpec{nic(reboot, readBack, down)}},
 		{Name: "bad-disk-rolled-back", Devices: []DeviceSpec{{
-			ID: "disk0", Class: inventory.Disk, Activation: inventory.ActivateNone, Rollback: slot, Defect: LinkDown, Slots: 2,
+			ID: "disk0", Class: inventory.Disk, Activation: inventory.ActivateNone, Rollback: slot, Defect: down, Slots: 2,
 		}}},
 		{Name: "one-slot", Devices: []DeviceSpec{{ID: "disk0", Class: inventory.Disk, Activation: reset, Rollback: slot, Slots: 1}}},
 		{Name: "steps", Erase: true, Devices: []DeviceSpec{disk}},
 		{Name: "cut-off-by-its-nic", Devices: []DeviceSpec{{
-			ID: "nic0", Class: inventory.NIC, Activation: reboot, Rollback: readBack, Defect: LinkDown, Uplink: true,
+			ID: "nic0", Class: inventory.NIC, Activation: reboot, Rollback: readBack, Defect: down, Uplink: true,
 		}}},
 		{Name: "cut-off-with-a-link", Devices: []DeviceSpec{bios, {
-			ID: "nic0", Class: inventory.NIC, Activation: reset, Rollback: readBack, Defect: NoTraffic, Uplink: true,
+			ID: "nic0", Class: inventory.NIC, Activation: reset, Rollback: readBack, Defect: drivertest.DefectNoTraffic, Uplink: true,
 		}}},
 		{Name: "cut-off-no-way-back", Devices: []DeviceSpec{{
-			ID: "nic0", Class: inventory.NIC, Activation: reboot, Rollback: none, Defect: LinkDown, Uplink: true,
+			ID: "nic0", Class: inventory.NIC, Activation: reboot, Rollback: none, Defect: down, Uplink: true,
 		}}},
-		{Name: "bad-nic-no-way-back", Devices: []DeviceSpec{nic(reset, none, LinkDown)}},
-		{Name: "three-devices-one-bad", Devices: []DeviceSpec{bios, nic(reset, readBack, LinkDown), disk}},
+		{Name: "bad-nic-no-way-back", Devices: []DeviceSpec{nic(reset, none, down)}},
+		{Name: "three-devices-one-bad", Devices: []DeviceSpec{bios, nic(reset, readBack, down), disk}},
 	}
 }
 
@@ -141,9 +131,9 @@ func randomScenario(seed uint64, world int) Scenario {
 		}
 		switch r.IntN(6) {
 		case 0, 1:
-			d.Defect = LinkDown
+			d.Defect = drivertest.DefectLinkDown
 		case 2:
-			d.Defect = DeviceMute
+			d.Defect = drivertest.DefectUnreadable
 		}
 		s.Devices = append(s.Devices, d)
 	}
@@ -162,8 +152,8 @@ func (s *Scenario) enlarge(r *rand.Rand) {
 		d.Slots = r.IntN(4)
 		if d.Class == inventory.NIC && uplink && !d.Staged { // what somebody else staged is not the job's to undo
 			d.Uplink, uplink = true, false
-			if d.Defect == LinkDown && r.IntN(2) == 0 {
-				d.Defect = NoTraffic
+			if d.Defect == drivertest.DefectLinkDown && r.IntN(2) == 0 {
+				d.Defect = drivertest.DefectNoTraffic
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
@@ -45,7 +46,7 @@ func (w *world) strike(f Fault, o Op) {
 			d = w.device(o.Device)
 		}
 		if d != nil {
-			d.answersAt = w.disturbed([]time.Duration{time.Minute, time.Hour}[f.Arg%2])
+			w.mute(d, w.disturbed([]time.Duration{time.Minute, time.Hour}[f.Arg%2]))
 		}
 	case SlowBoot:
 		w.slow = true
@@ -83,11 +84,8 @@ func (w *world) swap(uniqueID string, arg int) {
 		return
 	}
 	d.gone, d.op = true, nil
-	other := newDevice(d.spec)
-	other.id.UniqueID += "-other"
-	other.stored = other.run
-	other.bystander = true
-	w.devices = append(w.devices, other)
+	w.sim.Remove(d.id.UniqueID)
+	w.plug(d.spec, d.id.UniqueID+"-other", true)
 }
 
 // afterDeath applies the further effects of a fault that ended the daemon.
@@ -105,6 +103,7 @@ func (w *world) afterDeath(f Fault) {
 		}
 	case Upgrade:
 		w.driver++
+		w.sim.SetVersion(strconv.Itoa(w.driver))
 	default:
 	}
 	w.leaveWrites()
@@ -145,8 +144,9 @@ func (w *world) restartHost(f Fault, cut bool) {
 	w.late, w.clock = 0, 0
 	w.calm = max(w.calm, w.now)
 	for _, d := range w.devices {
-		d.reboot()
+		w.mute(d, 0)
 	}
+	w.sim.Reboot()
 	w.booted = true
 	w.note(Event{Kind: EventBoot})
 }

@@ -48,7 +48,6 @@ type tasks struct{ *world }
 // Run implements engine.Tasks.
 func (t tasks) Run(ctx context.Context, s step.Step, _ journal.RequestedStep, u journal.Update) *step.Returned {
 	t.point(opTask, Before, u.UniqueID)
-	tool := tools{t.world, t.world.driver}
 	d := t.device(u.UniqueID)
 	var err error
 	switch {
@@ -56,11 +55,12 @@ func (t tasks) Run(ctx context.Context, s step.Step, _ journal.RequestedStep, u 
 		err = errors.New("no such device")
 	case d.running():
 		err = command.ErrBusy
-	case d.answers(t.now) != nil:
-		err = d.answers(t.now)
 	default:
+		if _, _, err = t.sim.Inspect(ctx, d.id); err != nil {
+			break
+		}
 		t.note(Event{Kind: EventTask, Device: u.UniqueID})
-		err = tool.follow(ctx, d, opTask, nil, &operation{apply: func() {}})
+		err = t.follow(ctx, d, opTask, nil, &operation{apply: func() {}})
 	}
 	switch rounds := len(s.Data) + 1; {
 	case errors.Is(err, command.ErrStillRunning):

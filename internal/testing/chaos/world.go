@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable/durabletest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -48,10 +49,11 @@ type world struct {
 	bootedAt, bootTook time.Duration
 	life               int
 	driver             int
+	sim                *drivertest.Simulated
 
 	devices []*device
 	window  window
-	images  map[inventory.Digest]string
+	images  map[inventory.Digest][]byte
 	fetched map[inventory.Digest]bool
 	damaged int
 
@@ -182,6 +184,11 @@ func (w *world) due(until time.Duration) (at time.Duration, happen func()) {
 			earlier(d.op.ends, func() { w.finish(d) })
 		}
 	}
+	for _, d := range w.devices {
+		if d.answersAt > 0 {
+			earlier(d.answersAt, func() { w.mute(d, 0) })
+		}
+	}
 	if w.rebootAt > 0 {
 		earlier(w.rebootAt, func() { panic(death{Fault{Kind: SlowReboot}}) })
 	}
@@ -243,7 +250,7 @@ func (w *world) apiAway() bool { return w.now < w.apiBack || w.cutOff() }
 
 // cutOff reports whether the only NIC that leads to the API server carries nothing.
 func (w *world) cutOff() bool {
-	leads := func(d *device) bool { return d.spec.Uplink && !d.gone && d.carries() }
+	leads := func(d *device) bool { return d.spec.Uplink && !d.gone && w.carries(d) }
 	return slices.ContainsFunc(w.scenario.Devices, func(s DeviceSpec) bool { return s.Uplink }) && !slices.ContainsFunc(w.devices, leads)
 }
 

@@ -23,6 +23,13 @@ func TestSimulatedConforms(t *testing.T) {
 			})
 		}
 	}
+	t.Run("quiet", func(t *testing.T) {
+		drivertest.Run(t, func(t *testing.T) drivertest.Harness {
+			h := harness(t, inventory.Firmware{Activation: inventory.ActivateReboot, Rollback: inventory.RollbackReadBack})
+			h.Driver.(*drivertest.Simulated).Inject(card, drivertest.Quiet)
+			return h
+		})
+	})
 }
 
 func harness(t *testing.T, fw inventory.Firmware) drivertest.Harness {

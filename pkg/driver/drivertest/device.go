@@ -15,7 +15,10 @@ type device struct {
 	// running, stored and inSlot (by number) are the defects of the running and stored firmware and of that in slots.
 	running, stored Defect
 	inSlot          map[int]Defect
-	faults          map[Fault]bool
+	// turns counts the changes of slots, and left has the one at which each of them was last taken or left.
+	turns  int
+	left   map[int]int
+	faults map[Fault]bool
 	// failure is what the tool prints with FailWrite.
 	failure string
 	gone    bool
@@ -35,6 +38,11 @@ func (d *device) read() inventory.Firmware {
 	return fw
 }
 
+// image is the running firmware, as an image.
+func (d *device) image() []byte {
+	return imageBytes(content{d.id.BoardID, d.firmware.Running, d.running})
+}
+
 // accepts reads the image and returns why the device does not accept it.
 func (d *device) accepts(img driver.Image) (content, error) {
 	c, err := readImage(img.Path)
@@ -49,19 +57,31 @@ func (d *device) accepts(img driver.Image) (content, error) {
 	return c, nil
 }
 
-// store makes the image the one to run next, in an inactive slot if the device has slots.
+// store makes the image the one to run next, which may be at once.
 func (d *device) store(img content) {
-	d.firmware.Stored, d.stored = img.version, img.defect
-	if slot := d.target(); slot != nil {
-		slot.Version, slot.State = img.version, inventory.SlotPending
-		d.inSlot[slot.Number] = img.defect
-	}
+	d.stage(img)
 	if d.firmware.Activation == inventory.ActivateNone {
 		d.run()
 	}
 }
 
-// target is the slot to write: one whose image never ran, else an empty one, else one that holds an old image.
+// stage makes the image the one to run next, in an inactive slot if the device has slots.
+func (d *device) stage(img content) {
+	d.firmware.Stored, d.stored = img.version, img.defect
+	if slot := d.target(); slot != nil {
+		slot.Version, slot.State = img.version, inventory.SlotPending
+		d.inSlot[slot.Number] = img.defect
+		d.leave(slot)
+	}
+}
+
+// leave notes that the slot was used just now.
+func (d *device) leave(slot *inventory.Slot) {
+	d.turns++
+	d.left[slot.Number] = d.turns
+}
+
+// target is the slot to write: one whose image never ran, else an empty one, else the one that was used longest ago.
 func (d *device) target() *inventory.Slot {
 	var best *inventory.Slot
 	rank := 0
@@ -75,7 +95,7 @@ func (d *device) target() *inventory.Slot {
 		case slot.State == inventory.SlotIdle:
 			r = 1
 		}
-		if r > rank {
+		if r > rank || r == 1 && rank == 1 && d.left[slot.Number] < d.left[best.Number] {
 			best, rank = slot, r
 		}
 	}
@@ -115,6 +135,7 @@ func (d *device) run() {
 		switch slot := &d.firmware.Slots[i]; slot.State {
 		case inventory.SlotActive:
 			slot.State = inventory.SlotIdle
+			d.leave(slot)
 		case inventory.SlotPending:
 			slot.State = inventory.SlotActive
 		default:
@@ -128,4 +149,12 @@ func (d *device) needs() inventory.Activation {
 		return d.firmware.Activation
 	}
 	return inventory.ActivateNone
+}
+
+// written is the activation the device needs after a write; a quiet device says so whatever it stored.
+func (d *device) written() inventory.Activation {
+	if d.faults[Quiet] {
+		return d.firmware.Activation
+	}
+	return d.needs()
 }

@@ -32,6 +32,8 @@ const (
 	// RefuseBoot makes the device discard its stored image at the next reboot or power-cycle, keep the old one and
 	// report that in Firmware.LastAttempt.
 	RefuseBoot
+	// Quiet keeps the device from reporting what it stores.
+	Quiet
 	// NeedPower makes a reboot leave the stored image waiting: only a power-cycle runs it.
 	NeedPower
 )

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,9 +24,16 @@ const (
 	DefectNone Defect = ""
 	// DefectLinkDown: a device that runs it has no links; see Simulated.LinkDown.
 	DefectLinkDown Defect = "LinkDown"
+	// DefectNoTraffic: a device that runs it has links through which nothing passes.
+	DefectNoTraffic Defect = "NoTraffic"
 	// DefectUnreadable: a device that runs it cannot be read or written.
 	DefectUnreadable Defect = "Unreadable"
+	// DefectTorn: nothing of it starts, because its write was broken off. It is unreadable, and has no links.
+	DefectTorn Defect = "Torn"
 )
+
+// TornVersion is what a device reports of firmware whose write was broken off.
+const TornVersion inventory.Version = "unknown"
 
 // content is the description in an image of the simulated driver.
 type content struct {
@@ -66,7 +74,12 @@ func MakeImage(path, boardID string, version inventory.Version, defect Defect) (
 
 // ImageBytes is the content of an image of the simulated driver. Equal arguments give equal bytes.
 func ImageBytes(boardID string, version inventory.Version) []byte {
-	return imageBytes(content{boardID, version, DefectNone})
+	return BadImageBytes(boardID, version, DefectNone)
+}
+
+// BadImageBytes is ImageBytes of a firmware with a defect.
+func BadImageBytes(boardID string, version inventory.Version, defect Defect) []byte {
+	return imageBytes(content{boardID, version, defect})
 }
 
 func imageBytes(c content) []byte {
@@ -104,7 +117,7 @@ func readImage(path string) (content, error) {
 	c := content{boardID: fields[0], version: inventory.Version(fields[1])}
 	if len(fields) == 4 {
 		defect, ok := strings.CutPrefix(fields[2], defectPrefix)
-		if c.defect = Defect(defect); !ok || c.defect != DefectLinkDown && c.defect != DefectUnreadable {
+		if c.defect = Defect(defect); !ok || !slices.Contains([]Defect{DefectLinkDown, DefectNoTraffic, DefectUnreadable}, c.defect) {
 			return content{}, driver.Rejectf("%s is not an image of the simulated driver: %q", path, fields[2])
 		}
 	}

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -31,7 +32,7 @@ func (s *Simulated) Archive(_ context.Context, id inventory.Identity, path strin
 	case d.faults[FailArchive]:
 		return toolError("read", d, errors.New("the device stopped in the middle"))
 	}
-	return createFile(path, imageBytes(content{d.id.BoardID, d.firmware.Running, d.running}))
+	return createFile(path, d.image())
 }
 
 // createFile creates a new, complete file, or leaves none.
@@ -85,14 +86,20 @@ func (s *Simulated) Revert(ctx context.Context, id inventory.Identity, v invento
 			return 0, err
 		}
 	default:
-		d.revert(to)
+		was := content{d.id.BoardID, v, d.inSlot[d.firmware.Slots[to].Number]}
+		err := s.carryOut(ctx, Change{
+			Operation: Operation{OpRevert, d.id.UniqueID}, Version: v, Digest: sha256.Sum256(imageBytes(was)), Apply: func() { d.revert(to) },
+		})
+		if err != nil {
+			return 0, err
+		}
 	}
-	return d.needs(), nil
+	return d.written(), nil
 }
 
 // LinkDown reports whether the device has no links because of the firmware it runs.
 func (s *Simulated) LinkDown(uniqueID string) bool {
 	down := false
-	s.change(uniqueID, func(d *device) { down = d.running == DefectLinkDown })
+	s.change(uniqueID, func(d *device) { down = d.running == DefectLinkDown || d.running == DefectTorn })
 	return down
 }

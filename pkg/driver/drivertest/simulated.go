@@ -3,6 +3,7 @@ package drivertest
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,6 +24,22 @@ type Simulated struct {
 	devices    []*device
 	operations []Operation
 	steps      []Step
+	tool       Tool
+}
+
+// Tool carries out a change of a device, in place of a tool that does so at once. What it returns is the result of the tool.
+type Tool func(ctx context.Context, c Change) error
+
+// Change is an operation that a tool carries out.
+type Change struct {
+	Operation
+	// Version is what the device is to run, and Digest that of its image.
+	Version inventory.Version
+	Digest  inventory.Digest
+	// Progress is told how far a write is; nil for nobody.
+	Progress driver.Progress
+	// Apply makes the device take it.
+	Apply func()
 }
 
 // Operation is one change of a device, or of the machine when UniqueID is empty.
@@ -67,7 +84,47 @@ func (s *Simulated) Add(id inventory.Identity, fw inventory.Firmware) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.devices = append(s.devices, &device{id: id, firmware: fw, faults: map[Fault]bool{}, inSlot: map[int]Defect{}})
+	s.devices = append(s.devices, &device{id: id, firmware: fw, faults: map[Fault]bool{}, inSlot: map[int]Defect{}, left: map[int]int{}})
+}
+
+// RunBy has the changes of devices carried out by a tool of the caller.
+func (s *Simulated) RunBy(t Tool) { s.tool = t }
+
+// Stage makes the device hold firmware that waits for its activation, as somebody with a vendor's tool may have left it.
+func (s *Simulated) Stage(uniqueID string, v inventory.Version, defect Defect) {
+	s.change(uniqueID, func(d *device) { d.stage(content{d.id.BoardID, v, defect}) })
+}
+
+// Tear leaves in the device what a write leaves that is broken off.
+func (s *Simulated) Tear(uniqueID string) {
+	s.change(uniqueID, func(d *device) { d.store(content{d.id.BoardID, TornVersion, DefectTorn}) })
+}
+
+// Waste overwrites the slots of the device that do not run with what it stores, as a driver would that takes the wrong ones.
+func (s *Simulated) Waste(uniqueID string) {
+	s.change(uniqueID, func(d *device) {
+		for i := range d.firmware.Slots {
+			if slot := &d.firmware.Slots[i]; slot.State == inventory.SlotIdle {
+				slot.Version, d.inSlot[slot.Number] = d.firmware.Stored, d.stored
+			}
+		}
+	})
+}
+
+// Loses reports whether a write now would overwrite the only slot that holds the version.
+func (s *Simulated) Loses(uniqueID string, v inventory.Version) bool {
+	loses := false
+	s.change(uniqueID, func(d *device) {
+		to := d.target()
+		loses = len(d.firmware.Slots) == 1 || d.firmware.Running != v && to != nil && to.Version == v
+	})
+	return loses
+}
+
+// Running is the firmware that runs, as an image, and its defect.
+func (s *Simulated) Running(uniqueID string) (image []byte, defect Defect) {
+	s.change(uniqueID, func(d *device) { image, defect = d.image(), d.running })
+	return image, defect
 }
 
 // Remove unplugs a device: Inspect and everything else fail from now on.
@@ -81,6 +138,11 @@ func (s *Simulated) Inject(uniqueID string, f Fault) {
 // FailWrite gives the device the fault FailWrite with the text that its tool prints.
 func (s *Simulated) FailWrite(uniqueID, stderr string) {
 	s.change(uniqueID, func(d *device) { d.faults[FailWrite], d.failure = true, stderr })
+}
+
+// Cure removes one fault of the device.
+func (s *Simulated) Cure(uniqueID string, f Fault) {
+	s.change(uniqueID, func(d *device) { delete(d.faults, f) })
 }
 
 // Clear removes all faults of the device. A hanging write keeps hanging until Release.
@@ -203,7 +265,11 @@ func (s *Simulated) Inspect(_ context.Context, id inventory.Identity) (inventory
 	if d.faults[Unreadable] {
 		return id, inventory.Firmware{}, toolError("query", d, errSilent)
 	}
-	return d.id, d.read(), nil
+	fw := d.read()
+	if d.faults[Quiet] {
+		fw.Stored = ""
+	}
+	return d.id, fw, nil
 }
 
 // Check verifies the image against the device.
@@ -236,7 +302,7 @@ func (s *Simulated) Write(ctx context.Context, id inventory.Identity, img driver
 	switch {
 	case d.busy || d.faults[BusyWrite]:
 		return 0, toolError("write", d, command.ErrBusy)
-	case d.firmware.Stored == img.Version:
+	case d.firmware.Stored == img.Version && !d.faults[Quiet]:
 		return d.needs(), nil
 	}
 	s.operations = append(s.operations, Operation{OpWrite, d.id.UniqueID})
@@ -250,12 +316,35 @@ func (s *Simulated) Write(ctx context.Context, id inventory.Identity, img driver
 			return 0, err
 		}
 	default:
-		d.store(content)
+		err := s.carryOut(ctx, Change{
+			Operation: Operation{OpWrite, d.id.UniqueID}, Version: content.version, Digest: sha256.Sum256(imageBytes(content)), Progress: progress,
+			Apply: func() { d.store(content) },
+		})
+		if err != nil {
+			return 0, err
+		}
 	}
 	if progress != nil {
 		progress(100)
 	}
-	return d.needs(), nil
+	return d.written(), nil
+}
+
+// carryOut has a change carried out. The caller holds the lock, which is released while a tool works.
+func (s *Simulated) carryOut(ctx context.Context, c Change) error {
+	apply := c.Apply
+	if s.tool == nil {
+		apply()
+		return nil
+	}
+	c.Apply = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		apply()
+	}
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	return s.tool(ctx, c)
 }
 
 // hang ends the write when it is released, whether or not a caller still waits for it. The caller holds the lock, which
@@ -282,7 +371,7 @@ func (s *Simulated) hang(ctx context.Context, d *device, verb string, end func()
 }
 
 // Activate makes the stored version run when the device's kind of activation is the given one or a less disruptive one.
-func (s *Simulated) Activate(_ context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
+func (s *Simulated) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset && kind != inventory.ActivateDriverReload {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
 	}
@@ -303,8 +392,9 @@ func (s *Simulated) Activate(_ context.Context, id inventory.Identity, kind inve
 	case d.firmware.Activation > kind:
 		return d.needs(), nil
 	}
-	d.run()
-	return inventory.ActivateNone, nil
+	return inventory.ActivateNone, s.carryOut(ctx, Change{
+		Operation: Operation{OpActivate, d.id.UniqueID}, Version: d.firmware.Stored, Apply: d.run,
+	})
 }
 
 func (s *Simulated) change(uniqueID string, f func(*device)) {
@@ -326,7 +416,7 @@ func (s *Simulated) open(id inventory.Identity) (*device, error) {
 	if d == nil || d.gone {
 		return nil, fmt.Errorf("open device %s: it is not there", id.UniqueID)
 	}
-	if d.running == DefectUnreadable {
+	if d.running == DefectUnreadable || d.running == DefectTorn {
 		return nil, toolError("query", d, errSilent)
 	}
 	return d, nil
