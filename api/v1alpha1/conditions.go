@@ -24,8 +24,8 @@ const (
 	// ConditionHealthy says on a NodeFirmware what the last health gate found: whether the node was as healthy as before the job. It is
 	// Unknown once the node runs under another boot id, and absent before the first one.
 	ConditionHealthy = "Healthy"
-	// ConditionCurrent says on a NodeFirmware whether every object that the firmware of its devices came from is as it was, so that
-	// kubectl can wait for that.
+	// ConditionCurrent says on a NodeFirmware whether every object that the firmware of its devices came from is unchanged, so that kubectl
+	// can wait for it.
 	ConditionCurrent = "Current"
 	// ConditionHeld (abnormal) is True on a NodeFirmware and on the FirmwareJob while a failed job keeps the node in
 	// maintenance.
@@ -115,7 +115,7 @@ const (
 	ReasonDigestMismatch = "DigestMismatch"
 	// ReasonUnpackFailed: an archive could not be unpacked, exceeds a limit or lacks an image.
 	ReasonUnpackFailed = "UnpackFailed"
-	// ReasonImageMismatch: an image says of itself that it is of another version, or for other boards, than the source says.
+	// ReasonImageMismatch: the image's own metadata names another version or other boards than the source does.
 	ReasonImageMismatch = "ImageMismatch"
 	// ReasonBoardsUnknown: neither an image nor the source says for which boards or models it is. Nothing was stored.
 	ReasonBoardsUnknown = "BoardsUnknown"
@@ -127,7 +127,7 @@ const (
 	// ReasonSignatureUntrusted: a signature is by a key or an identity that is not trusted, or an authority or log vouches for it that is
 	// not known, or one of them was not valid at that time. Nothing was stored or written.
 	ReasonSignatureUntrusted = "SignatureUntrusted"
-	// ReasonReplayed: metadata was signed before what the catalog used already.
+	// ReasonReplayed: the metadata was signed earlier than metadata that the catalog has already used.
 	ReasonReplayed = "Replayed"
 	// ReasonInvalidCatalog: what a provider answered is not in the form of its type, or exceeds a limit.
 	ReasonInvalidCatalog = "InvalidCatalog"
@@ -142,7 +142,7 @@ const (
 	ReasonBudgetExhausted = "BudgetExhausted"
 	// ReasonOutsideWindow: the windows of the policy let no node be admitted now, or the job is expected to take longer than they do.
 	ReasonOutsideWindow = "OutsideWindow"
-	// ReasonNeverOpens: windows with the effect Deny leave nothing of the others, or no window is as long as a job is expected to take.
+	// ReasonNeverOpens: Deny windows cover all Allow windows, or no window is long enough for the expected duration of a job.
 	ReasonNeverOpens = "NeverOpens"
 	// ReasonQueueFull: as many nodes wait as the policy allows, so no more jobs are queued.
 	ReasonQueueFull = "QueueFull"
@@ -209,8 +209,8 @@ const (
 	// ReasonRollbackUnavailable: the running firmware could not be restored and the policy requires that it can be, so
 	// nothing was written; or a rollback was needed and not possible.
 	ReasonRollbackUnavailable = "RollbackUnavailable"
-	// ReasonGuardUnavailable: the kubelet runs no guard; the message says why. The job goes on. A node that its new firmware cuts
-	// off over a reboot is not restored without a person.
+	// ReasonGuardUnavailable: the kubelet runs no guard; the message says why. The job goes on. If new firmware cuts the node off across a
+	// reboot, a person has to restore it.
 	ReasonGuardUnavailable = "GuardUnavailable"
 	// ReasonWriteUnprotected: the end of the daemon's container would have ended a write, and the policy requires that it would not.
 	// Nothing was written.

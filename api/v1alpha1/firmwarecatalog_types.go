@@ -42,8 +42,8 @@ type FirmwareCatalogSpec struct {
 	// +optional
 	// +kubebuilder:default=Active
 	State CatalogState `json:"state,omitempty"`
-	// discoveryInterval is the age of the last discovery at which versions are looked for again, such as "24h": at least 1m. Absent: that of
-	// the catalog default, or 24h. Written by the user.
+	// discoveryInterval is how old the last discovery becomes before versions are looked for again, such as "24h"; at least 1m. Absent:
+	// that of the catalog default, or 24h. Written by the user.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1m')",message="discoveryInterval must be a duration of at least 1m, such as 24h"
 	DiscoveryInterval Duration `json:"discoveryInterval,omitempty"`
@@ -315,9 +315,9 @@ type CatalogVersion struct {
 	Digest Digest `json:"digest,omitempty"`
 }
 
-// FirmwareCatalog says which firmware versions exist for one machine model, and which of its devices run behind. The
-// operator creates one when the first node of a model appears; its name follows from the machine, so that there is only
-// one for each. The catalog with the name default gives the others what they leave out.
+// FirmwareCatalog says which firmware versions exist for one machine model, and which of its devices are behind. The operator creates one
+// when the first node of a model appears; its name follows from the machine, so that there is only one for each. The catalog with the name
+// default gives the others what they leave out.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

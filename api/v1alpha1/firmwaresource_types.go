@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// SourceVerification says who must have signed the files of a source: one of the keys, or one of the identities. Nothing of it needs
-// a network.
+// SourceVerification says who must have signed the files of a source: one of the keys, or one of the identities. Verification needs no
+// network.
 // +kubebuilder:validation:XValidation:rule="has(self.keys) != has(self.trustedRoot)",message="verification needs either keys, or trustedRoot and identities"
 // +kubebuilder:validation:XValidation:rule="has(self.trustedRoot) == has(self.identities)",message="trustedRoot and identities need each other"
 type SourceVerification struct {
@@ -18,8 +18,8 @@ type SourceVerification struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	Keys []string `json:"keys,omitempty"`
 	// trustedRoot is the trusted_root.json of the Sigstore that the publisher signs with, of at most 32 KiB: its certificate authorities,
-	// transparency logs, certificate logs and timestamp authorities, and when each was valid. Each kind that it names is demanded of
-	// a bundle: an entry in a log, or a timestamp where it names no log. Written by the user.
+	// transparency logs, certificate logs and timestamp authorities, and when each was valid. Each kind that it lists is required of a
+	// bundle: a log entry, or a timestamp if it lists no log. Written by the user.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32768
@@ -137,8 +137,8 @@ type FirmwareFile struct {
 	// +kubebuilder:validation:Pattern=`^(https?|file)://[^/ @]*(/[^ ]*)?$`
 	SignatureURL string `json:"signatureURL,omitempty"`
 	// images says what the file holds, at most 64. One without a path is the file itself, a cabinet for fwupd for example. With paths the
-	// file is an archive, a zip, a cabinet or a tar, which may be compressed with gzip, xz or zstd, as its first bytes tell; what is not
-	// listed of it is ignored. Written by the user.
+	// file is an archive, a zip, a cabinet or a tar, which may be compressed with gzip, xz or zstd, detected by its first bytes; members
+	// that are not listed are ignored. Written by the user.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

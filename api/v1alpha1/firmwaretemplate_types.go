@@ -84,8 +84,8 @@ type FirmwareRule struct {
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
 }
 
-// FirmwareTemplateStatus is written by the operator. The counters may lag behind a change by up to 30 seconds while
-// the template changes all the time, and conditions by a second.
+// FirmwareTemplateStatus is written by the operator. While the template keeps changing, the counters may lag by up to 30 seconds and the
+// conditions by a second.
 type FirmwareTemplateStatus struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional

@@ -11,7 +11,7 @@ type NodeDeviceSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeName is immutable"
 	NodeName string `json:"nodeName,omitempty"`
-	// origin lists the objects that what follows comes from: the template or pin that assigned it, then the source of the image. At
+	// origin lists the objects that the desired firmware comes from: the template or pin that assigned it, then the source of the image. At
 	// most 4. Absent if no template or pin matches. Written only by the operator.
 	// +optional
 	// +listType=atomic
@@ -112,9 +112,9 @@ type NodeDeviceStatus struct {
 	// applied says where the firmware that the device runs came from. Absent until the device first runs what is desired.
 	// +optional
 	Applied *AppliedFirmware `json:"applied,omitempty"`
-	// failure is what keeps images from the device until a person requests a retry in the spec of the NodeFirmware. One with a digest is
-	// the last failed update, and keeps that image away. One without is a job that left the device unhealthy, and keeps every image away,
-	// over reboots too. Absent when nothing does.
+	// failure blocks updates of the device until a person requests a retry in the spec of the NodeFirmware. With a digest it is the last
+	// failed update and blocks that image. Without one, a job left the device unhealthy and every image is blocked, across reboots too.
+	// Absent if nothing is blocked.
 	// +optional
 	Failure *DeviceFailure `json:"failure,omitempty"`
 }

@@ -44,7 +44,8 @@ type NodeRequests struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Release string `json:"release,omitempty"`
-	// scan asks to read the hardware now. Nothing is changed, and what is written to a device is waited for. At most 128 bytes.
+	// scan asks to read the hardware now. Nothing is changed; if a device is being written, the scan waits for the end of that. At most 128
+	// bytes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Scan string `json:"scan,omitempty"`

@@ -21,7 +21,7 @@ const (
 	OriginSource OriginKind = "FirmwareSource"
 )
 
-// Origin names one object that what a device should be comes from, and the part of it that matters.
+// Origin names one object that the desired firmware of a device comes from, and the part of it that matters.
 type Origin struct {
 	// kind of the object: FirmwareTemplate, NodeFirmware (for a pin) or FirmwareSource.
 	// +required
@@ -35,7 +35,8 @@ type Origin struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	UID string `json:"uid,omitempty"`
-	// generation is the first one of the object in which the part that matters was as it is. Only for people; compared is the hash.
+	// generation is the object's first generation in which the part that matters has this content. It is for people; only the hash is
+	// compared.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Generation int64 `json:"generation,omitempty"`

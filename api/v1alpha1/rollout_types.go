@@ -20,9 +20,9 @@ type RolloutWave struct {
 	// did not update may go too. Absent: every node. Written by the user.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
-	// size is how many nodes with the update may be updated up to the end of this wave, those of the waves before included: a
-	// number from 1, or a percentage of the pool's nodes that have the update, queued or not, rounded down but not below 1. Absent: every
-	// node that nodeSelector chooses. Written by the user.
+	// size is how many of the nodes with the update may be updated by the end of this wave, including those of earlier waves: a number from
+	// 1, or a percentage of the pool's nodes that have the update, queued or not, rounded down but not below 1. Absent: every node that
+	// nodeSelector chooses. Written by the user.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[1-9][0-9]?)%$`
@@ -36,7 +36,7 @@ type RolloutWave struct {
 // RolloutHalt says when an update halts. An update that halts is admitted to no more nodes of the pool; those that were admitted finish.
 // +kubebuilder:validation:XValidation:rule="!has(self.maxFailures) || type(self.maxFailures) != int || self.maxFailures >= 1 && self.maxFailures <= 10000",message="maxFailures must be a number of nodes from 1 to 10000 or a percentage from 1% to 99%",fieldPath=".maxFailures"
 type RolloutHalt struct {
-	// maxFailures halts an update when it failed so often in one wave: a number from 1, or a percentage of the nodes of the wave, rounded
+	// maxFailures halts an update after this many failures in one wave: a number from 1, or a percentage of the nodes of the wave, rounded
 	// up. A held node counts as failed too. Absent: one more than maxHeld, or without limit where maxConsecutiveFailures is given. Written
 	// by the user.
 	// +optional
@@ -54,8 +54,8 @@ type RolloutHalt struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	MaxConsecutiveFailures *int32 `json:"maxConsecutiveFailures,omitempty"`
-	// lenientAfter is the percentage of the nodes with the update, rounded up, after whose success maxHeld alone halts. From 1% to 100%.
-	// Absent: never. Written by the user.
+	// lenientAfter is the percentage of the nodes with the update, rounded up, after whose success only maxHeld can still halt the update.
+	// From 1% to 100%. Absent: never. Written by the user.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:Pattern=`^(100|[1-9][0-9]?)%$`
@@ -101,7 +101,7 @@ type RolloutStatus struct {
 	// lastVerdictTime is when the last verdict was counted. The soak of a wave begins then.
 	// +optional
 	LastVerdictTime *metav1.Time `json:"lastVerdictTime,omitempty"`
-	// haltedTime is since when no node is admitted any more until spec.requests.resume changes. Absent while the update goes on.
+	// haltedTime is when the update was halted: no node is admitted until spec.requests.resume changes. Absent while the update goes on.
 	// +optional
 	HaltedTime *metav1.Time `json:"haltedTime,omitempty"`
 	// message says with numbers how far the open wave is and what the next one waits for, or why the update is halted.

@@ -29,10 +29,10 @@ type RolloutWindow struct {
 	// +optional
 	// +kubebuilder:default=Allow
 	Effect WindowEffect `json:"effect,omitempty"`
-	// schedule is when the window begins, as the clock on the wall of the time zone shows it: the five fields of cron (minute, hour, day of
-	// the month, month of the year, day of the week), such as "0 22 * * 6", or @yearly, @monthly, @weekly, @daily or @hourly. Of the days
-	// of the week, 0 and 7 are Sunday. A time that daylight saving leaves out is when clocks are put forward; of a time that is shown
-	// twice, the first showing counts. Written by the user.
+	// schedule is when the window begins, in the local time of timeZone: the five fields of cron (minute, hour, day of the month, month of
+	// the year, day of the week), such as "0 22 * * 6", or @yearly, @monthly, @weekly, @daily or @hourly. Of the days of the week, 0 and 7
+	// are Sunday. A local time that daylight saving skips counts as the moment the clocks go forward; of one that occurs twice, the first
+	// counts. Written by the user.
 	// +optional
 	// +kubebuilder:validation:MinLength=6
 	// +kubebuilder:validation:MaxLength=128

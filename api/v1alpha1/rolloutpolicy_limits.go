@@ -7,8 +7,8 @@ import (
 // TopologyBudget bounds how many nodes with the same value of a label are disturbed at once.
 // +kubebuilder:validation:XValidation:rule="type(self.maxUnavailable) == int ? self.maxUnavailable >= 0 : self.maxUnavailable.matches('^(100|[1-9]?[0-9])%$')",message="maxUnavailable must be a number of nodes from 0 or a percentage from 0% to 100%",fieldPath=".maxUnavailable"
 type TopologyBudget struct {
-	// topologyKey is the label whose value says in which domain a node is, such as example.com/rack. The nodes of
-	// the pool without that label are one domain together, because nobody knows that they are apart. Written by the user.
+	// topologyKey is the label whose value says in which domain a node is, such as example.com/rack. The nodes of the pool without that
+	// label form one domain, because they may all be in the same one. Written by the user.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317

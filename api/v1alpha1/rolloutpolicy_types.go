@@ -59,7 +59,8 @@ type RolloutPolicySpec struct {
 	MaxQueued *int32 `json:"maxQueued,omitempty"`
 	// windows are when nodes may be admitted: inside any window with the effect Allow, if there is one, and inside none with the effect
 	// Deny, and only if the job is expected to end in time. Without windows, always. What was admitted finishes, also when a window
-	// closes. A job that takes over a held node waits for no Allow, but for the end of a Deny. At most 48. Written by the user.
+	// closes. A job that takes over a held node does not wait for an Allow window, but does wait for a Deny window to end. At most 48.
+	// Written by the user.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -79,8 +80,8 @@ type RolloutPolicySpec struct {
 	// default is maxFailures 1 and maxHeld 0. Written by the user.
 	// +optional
 	Halt *RolloutHalt `json:"halt,omitempty"`
-	// require is what must hold before a device of the pool is updated. A job has what held when it was queued. Default: nothing.
-	// Written by the user.
+	// require is what must hold before a device of the pool is updated. A job keeps the value that was set when it was queued. Default:
+	// nothing. Written by the user.
 	// +optional
 	Require Requirements `json:"require,omitempty"`
 	// healthyFor is how long a node must look healthy without interruption after an update before its job succeeds. A job has what held
@@ -122,15 +123,15 @@ type RolloutPolicyStatus struct {
 	// +optional
 	Nodes *RolloutNodes `json:"nodes,omitempty"`
 	// admitted is the ledger: the nodes that may be disturbed now, each with the one job that may do it. A node
-	// enters it and leaves it in one compare-and-swap of this object. Each node stands in it once. At most 1024, and at most 128 KiB, so
-	// that the object stays under 256 KiB: about 700 nodes with names of 30 bytes, 200 with names of 253. It is atomic, because it has
-	// one writer and a field manager of each entry would take as much again.
+	// enters it and leaves it in one compare-and-swap of this object. Each node appears in it once. At most 1024, and at most 128 KiB, so
+	// that the object stays under 256 KiB: about 700 nodes with names of 30 bytes, 200 with names of 253. The list is atomic, because it
+	// has one writer and field managers of each entry would double its size.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
 	Admitted []AdmittedNode `json:"admitted,omitempty"`
-	// rollouts are the updates that the pool is followed in where the spec has waves or halt: at most 64, those that are over longest
-	// are forgotten first. Written together with the ledger, so that each verdict counts once.
+	// rollouts is the progress of each update in the pool if the spec has waves or halt. At most 64; the ones that ended longest ago are
+	// dropped first. Written together with the ledger, so that each verdict counts once.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Access is what the servers of a source want to know, and how they are known. The zero value is that of a public server.
+// Access holds the credentials for the servers of a source and the authorities that identify them. The zero value is for public servers.
 type Access struct {
-	// CA are certificates in PEM of authorities that are trusted besides those of the system; empty for none.
+	// CA holds PEM certificates of authorities that are trusted in addition to the system's; empty for none.
 	CA []byte
-	// Hosts are the servers that get the credentials, as a URL has them: with the port, unless it is 443.
+	// Hosts are the servers that receive the credentials, written as in a URL: with the port unless it is 443.
 	Hosts []string
 	// Username and Password are those of HTTP Basic; Token is a bearer token. At most one of the two is set.
 	Username, Password, Token string

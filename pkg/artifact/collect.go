@@ -17,7 +17,8 @@ import (
 // use: a job that is about to be queued may need it, and a person who takes an edit back.
 const collectAfter = time.Hour
 
-// Remove removes a source. A Collect an hour after the next one deletes its images, unless another source holds them too.
+// Remove removes a source. Its images are deleted by the first Collect that runs an hour or more after the next one, unless another source
+// holds them too.
 func (s *Store) Remove(source string) error {
 	if err := os.RemoveAll(s.sourceDir(source)); err != nil {
 		return transient(StorageFailed, "remove source %s: %w", source, err)
@@ -25,9 +26,9 @@ func (s *Store) Remove(source string) error {
 	return nil
 }
 
-// Collect deletes the images that no source's metadata names and that are not in use otherwise, an hour after it first found
-// that no source names them; a restart begins that hour again, and so does a use at the end of it. It asks for those in use only when that
-// hour is over for an image, and deletes nothing when that fails.
+// Collect deletes images that no source has referenced for an hour and that are not in use otherwise. The hour starts when Collect first
+// finds an image unreferenced, and starts again after a restart or if the image is in use when it ends. Collect asks which images are in
+// use only once the hour is over for one; if that fails, it deletes nothing.
 func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

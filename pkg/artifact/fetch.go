@@ -40,12 +40,12 @@ type FetchConfig struct {
 	Refused []netip.Prefix
 	// Proxy returns the proxy for a request; nil is http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Log receives why a server gave no answer; nil for nowhere. Errors do not say it: who may write a source could
+	// Log receives the reason a server did not answer; nil discards it. Errors leave it out, because anyone who may write a source could
 	// otherwise explore the operator's network.
 	Log *slog.Logger
-	// Wait waits between two attempts at one file, and ends early with its context; nil is the time that passes.
+	// Wait pauses between two attempts at one file and returns early if its context ends; nil waits in real time.
 	Wait func(context.Context, time.Duration) error
-	// Now is the clock by which a server may say when to come again; nil for time.Now.
+	// Now is the clock for Retry-After dates; nil means time.Now.
 	Now func() time.Time
 }
 

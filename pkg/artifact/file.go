@@ -17,9 +17,9 @@ type File struct {
 	Digest inventory.Digest
 	// Images to take from the file; everything else in it is ignored. One without a path is the file itself.
 	Images []Description
-	// Signature says who must have signed the file; nil for nobody.
+	// Signature describes the required signature; nil if the file need not be signed.
 	Signature *Signature
-	// Access is how the file and its signature are fetched; nil where their servers ask nobody.
+	// Access is how the file and its signature are fetched; nil if their servers need no credentials.
 	Access *Access
 }
 
@@ -34,8 +34,8 @@ type Signature struct {
 	Trust signature.Trust
 }
 
-// Description says what an image is for. Empty fields are no restriction, but an image that does not say itself for which boards it is
-// needs models or board ids here, or the vendor "any" if it is for every device of its class.
+// Description says what an image is for. An empty field does not restrict anything, but an image that does not name its boards itself needs
+// models or board ids here, or the vendor "any" if it is for every device of its class.
 type Description struct {
 	// Path within an archive; empty where the file is the image.
 	Path     string
@@ -67,7 +67,7 @@ const (
 	DigestMismatch Reason = "DigestMismatch"
 	// UnpackFailed: the archive is damaged, exceeds a limit or lacks an image.
 	UnpackFailed Reason = "UnpackFailed"
-	// ImageMismatch: an image says of itself that it is another one than its description says.
+	// ImageMismatch: the image's own metadata contradicts its description.
 	ImageMismatch Reason = "ImageMismatch"
 	// BoardsUnknown: neither an image nor its description says for which boards or models it is.
 	BoardsUnknown Reason = "BoardsUnknown"
@@ -75,13 +75,13 @@ const (
 	InvalidSpec Reason = "InvalidSpec"
 	// SignatureMissing: a file that must be signed has no signature.
 	SignatureMissing = Reason(signature.Missing)
-	// SignatureInvalid: the signature is damaged, is none, or is not of this file.
+	// SignatureInvalid: the signature is damaged, malformed, or belongs to another file.
 	SignatureInvalid = Reason(signature.Invalid)
 	// SignatureUntrusted: the file is signed with a key or by an identity that is not trusted, or not at this time.
 	SignatureUntrusted = Reason(signature.Untrusted)
 )
 
-// IsSignature reports whether the reason is one of a signature that does not hold.
+// IsSignature reports whether the reason is that a signature is missing, invalid or untrusted.
 func (r Reason) IsSignature() bool {
 	switch r {
 	case SignatureMissing, SignatureInvalid, SignatureUntrusted:

@@ -49,8 +49,8 @@ func (s *Store) Publish(source string, files []File) ([]Image, error) {
 	return images, nil
 }
 
-// InStore returns the images of the files that are already verified and in store, in Publish's order. It serves while
-// other files of the source are being fetched or fail.
+// InStore returns the images of the files that are already verified and in store, in Publish's order. Callers use it while other files of
+// the source are being fetched or have failed.
 func (s *Store) InStore(source string, files []File) []Image {
 	known, err := s.readMetadata(source)
 	if err != nil {

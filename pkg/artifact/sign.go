@@ -11,8 +11,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 )
 
-// FetchSignature returns the signature behind rawURL, which is fetched with the same limits as a file, but for its size. One
-// that is not there is an *Error with the reason SignatureMissing, and one that is too large is SignatureInvalid.
+// FetchSignature fetches the signature at rawURL, with the limits of a file except for its size. If there is none, the error is an *Error
+// with reason SignatureMissing; if it is too large, the reason is SignatureInvalid.
 func (f *Fetcher) FetchSignature(ctx context.Context, rawURL string) ([]byte, error) {
 	if rawURL == "" {
 		return nil, permanent(SignatureMissing, "the file has no signatureURL, and the source takes signed files only")

@@ -19,8 +19,7 @@ const (
 	maxClaims = 16
 )
 
-// Statement says of an image which signed files it is, or is part of. It is nobody's word: whoever reads it verifies each claim
-// with keys of his own.
+// Statement lists the signed files that an image is, or is part of. It is only a hint: the reader verifies each claim with its own keys.
 type Statement struct {
 	// Claims are alternatives: the image is genuine if one of them holds.
 	Claims []Claim `json:"claims"`

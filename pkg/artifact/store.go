@@ -59,8 +59,8 @@ const (
 	unpackedAtOnce = 2
 )
 
-// OpenStore opens or creates a store in the directory root and removes the remains of interrupted fetches. The clock now
-// says when an image is to be read again.
+// OpenStore opens or creates a store in the directory root and removes the remains of interrupted fetches. now is the clock that decides
+// when the content of an image is verified again.
 func OpenStore(root string, fetcher *Fetcher, now func() time.Time) (*Store, error) {
 	for _, dir := range []string{blobsDir, sourcesDir, statementsDir} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
@@ -112,8 +112,8 @@ func (s *Store) Missing(source string, files []File) []File {
 	return out
 }
 
-// Download fetches one file, takes its images out and stores them, unless they contradict those that the source has in store of the files
-// beside it. It records the file in the source's metadata last, so after an interruption the download is only repeated.
+// Download fetches one file, extracts its images and stores them, unless they contradict the stored images of the source's other files. It
+// records the file in the source's metadata last, so an interrupted download is simply repeated.
 func (s *Store) Download(ctx context.Context, source string, f File, beside ...File) error {
 	tmp, err := s.temp()
 	if err != nil {

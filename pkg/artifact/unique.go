@@ -7,8 +7,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// CheckUnique finds different images that the files name for the same board in the same version, as far as that can be said before they
-// are fetched: plain images, with the digests and the boards that the files name.
+// CheckUnique finds different images declared for the same board and version, as far as this is known before the files are fetched: for
+// plain images, from their declared digests and boards.
 func CheckUnique(files []File) error {
 	var images []Image
 	for _, f := range files {

@@ -9,8 +9,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Bounds of what is kept of a release. Longer versions and ids are left out, because a shortened one is another one; other texts that
-// are too long are dropped.
+// Bounds of what is kept of a release. A version or id that is too long is left out, because truncating it would make it a different one;
+// other texts that are too long are dropped.
 const (
 	maxVersion = 64
 	maxIssueID = 64
@@ -54,8 +54,8 @@ type Release struct {
 	Fixes, Has []string
 }
 
-// Emit receives what a provider offers: the index of the component in the query, and the release. The release is the receiver's
-// own. An error of it ends the discovery.
+// Emit receives what a provider offers: the index of the component in the query, and the release. The receiver owns the release. If Emit
+// returns an error, the discovery ends.
 type Emit func(component int, r Release) error
 
 // Provider tells which versions it offers. Discover calls emit for each, in the provider's own order, and fails with an *Error.
@@ -73,9 +73,9 @@ const (
 	DownloadFailed Reason = "DownloadFailed"
 	// SignatureInvalid: it is not signed by whom the catalog trusts.
 	SignatureInvalid Reason = "SignatureInvalid"
-	// Replayed: it was signed before what was used already.
+	// Replayed: it was signed earlier than metadata that has already been used.
 	Replayed Reason = "Replayed"
-	// InvalidCatalog: it is not in the form of its type, exceeds a limit, or is of a type that cannot be asked.
+	// InvalidCatalog: it is not in the format of its type, exceeds a limit, or has a type that cannot be queried.
 	InvalidCatalog Reason = "InvalidCatalog"
 	// TimedOut: it did not end in time.
 	TimedOut Reason = "TimedOut"

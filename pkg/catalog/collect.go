@@ -16,9 +16,9 @@ const (
 
 // Offer is what one provider offers for one component.
 type Offer struct {
-	// First are the versions that are kept in the provider's order, the first ones of it.
+	// First holds the first versions in the provider's order.
 	First []Release
-	// Newest are the versions that are kept when versions are ordered, newest first. It means nothing where Order is contradicted.
+	// Newest are the versions that are kept when versions are ordered, newest first. It is meaningless if Order is contradicted.
 	Newest []Release
 	// Order is what the provider says about the format of all its versions, not only of those that are kept.
 	Order Order
@@ -82,8 +82,8 @@ func (o *Order) Add(other Order) {
 	o.Declared, o.Contradicted = o.Declared || other.Declared, o.Contradicted || other.Contradicted
 }
 
-// Holds reports whether versions are ordered: a provider declares Dotted, or no provider declares anything and the driver of the device
-// does; and nothing contradicts.
+// Holds reports whether versions can be ordered: a provider declares Dotted, or no provider declares anything and the device's driver
+// declares Dotted; and nothing contradicts it.
 func (o Order) Holds(driverDeclares inventory.VersionFormat) bool {
 	return !o.Contradicted && (o.Declared || driverDeclares == inventory.FormatDotted)
 }

@@ -48,8 +48,9 @@ type jcatFile struct {
 
 // VerifyJcat checks that file, which is known by name, has a detached PKCS #7 signature in the jcat file whose certificate leads to one
 // of the roots at the time now. One good signature is enough; others, and those of GPG and Ed25519, are passed over: fwupd, for which LVFS
-// signs, accepts PKCS #7 alone (fwupd, "Only Trusted"). The digest must be of SHA-2. It returns when the file was signed, as the signature says; zero where it does not. That it is
-// the newest metadata the signer made is not proven: the caller compares the time with that of what it used before.
+// signs, accepts PKCS #7 alone (fwupd, "Only Trusted"). The digest must be of SHA-2. It returns when the file was signed, as the signature
+// says; zero where it does not. This does not prove that the metadata is the signer's latest: the caller compares the time with that of the
+// metadata it used before.
 func VerifyJcat(jcat, file []byte, name string, roots *x509.CertPool, now time.Time) (signed time.Time, err error) {
 	parsed, err := parseJcat(jcat)
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	Unknown Position = "Unknown"
 )
 
-// Place compares a running version with the newest one that is offered. Versions that are not ordered have no place, and neither has a
-// version that does not follow the format.
+// Place compares a running version with the newest one that is offered. If versions are not ordered, or one of the two does not follow the
+// format, the position is Unknown.
 func Place(running, newest string, dotted bool) Position {
 	if running == "" || newest == "" || !dotted {
 		return Unknown
@@ -35,8 +35,8 @@ func Place(running, newest string, dotted bool) Position {
 }
 
 // Affects reports whether a running version is known to have the vulnerability: a provider lists it as having it, or versions are ordered
-// and it is older than every version that fixes it. What lies between two versions that both fix it may be of a branch
-// that was fixed or of one that was not; that is not known, and counted as neither.
+// and it is older than every version that fixes it. A version between two that both fix it may be from a fixed or an unfixed branch, so it
+// counts as neither affected nor fixed.
 func (i Issue) Affects(running string, dotted bool) bool {
 	if running == "" || slices.Contains(i.FixedIn, running) {
 		return false

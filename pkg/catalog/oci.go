@@ -29,8 +29,8 @@ type Registry interface {
 	Tags(ctx context.Context) iter.Seq2[TaggedManifest, error]
 }
 
-// OCI offers the tags of a repository that say what they are for. The address of what it offers has the digest, so that it stays the
-// same artifact when the tag is moved.
+// OCI offers the tags of a repository whose annotations say what they are for. The address of each offer contains the digest, so it names
+// the same artifact even after the tag moves.
 type OCI struct {
 	// Repository is the address oci://host/name.
 	Repository string

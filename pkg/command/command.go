@@ -31,8 +31,8 @@ type Command struct {
 	Env []string
 	// Kind is Query unless the tool writes to a device.
 	Kind Kind
-	// Timeout bounds a Query (the runner kills it), and how long a Write is waited for without any output (it goes on).
-	// Zero means the runner's default of one minute for a Query and half an hour for a Write.
+	// Timeout bounds a Query, which is then killed. For a Write it bounds the wait without any output; the tool keeps running. Zero means
+	// the runner's default of one minute for a Query and half an hour for a Write.
 	Timeout time.Duration
 	// Lock names what a Write changes, such as a card's unique id. Two Writes with the same lock never run at once,
 	// over restarts of this process too. Required for a Write.
@@ -67,7 +67,7 @@ type Runner interface {
 var (
 	// ErrNotFound: the tool is not installed where the runner looks.
 	ErrNotFound = errors.New("tool not found")
-	// ErrRefused: the runner was told not to run the tool, such as one that is too old; see Config.Refused.
+	// ErrRefused: the runner must not run the tool, for example because it is too old; see Config.Refused.
 	ErrRefused = errors.New("tool not used")
 	// ErrCannotRun: the tool is there, and this machine cannot execute it.
 	ErrCannotRun = errors.New("tool cannot be executed")
@@ -75,7 +75,7 @@ var (
 	ErrTimeout = errors.New("killed at its deadline")
 	// ErrStillRunning: a Write was silent for too long, or the context ended; the tool goes on.
 	ErrStillRunning = errors.New("still running")
-	// ErrLost: a Write is over, but what waited for it was killed. Only the device knows the result.
+	// ErrLost: a Write has ended, but the process that waited for it was killed. Only the device knows the result.
 	ErrLost = errors.New("how the write ended is not known; read the device")
 	// ErrBusy: another Write holds the lock.
 	ErrBusy = errors.New("another write is running")

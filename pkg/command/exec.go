@@ -18,25 +18,26 @@ import (
 type Config struct {
 	// Path lists the directories tools are looked up in, in order; absolute, at least one.
 	Path []string
-	// Own are tools that are this program itself, by name: its path, which is absolute, and the arguments that come before
-	// those of the command. They win over Path. Drivers that talk to the kernel themselves write through one, so that such
-	// a write outlives this process as well.
+	// Own maps names to tools that this program provides itself: its absolute path and the arguments that precede those of the command.
+	// They take precedence over Path. Drivers that talk to the kernel directly write through such a tool, so that the write outlives this
+	// process.
 	Own map[string][]string
-	// Refused are tools that are not run, by name, each with the reason and what a person can do about it. To drivers they are as
-	// good as missing; the error wraps ErrRefused.
+	// Refused are tools that are not run, by name, each with the reason and what a person can do about it. Drivers treat them as missing;
+	// the error wraps ErrRefused.
 	Refused map[string]error
 	// StateDir is the absolute directory under which "run/" holds the locks and outputs of writes. It must survive
-	// this process, and be the same for every process of the machine: only then do two that write to one device meet. It is created at the first Write; without it every Write is refused.
+	// this process, and be the same for every process of the machine: only then do two processes that write to one device see each other's
+	// lock. It is created at the first Write; without it every Write is refused.
 	StateDir string
 	// MaxOutput bounds standard output and standard error, each, in bytes. Default 4 MiB.
 	MaxOutput int64
-	// MaxInMemory is up to how many bytes of an Image are copied to memory; see Command.Image. Default 64 MiB: more than the images of
-	// adapters, drives and system firmware have, and little of what a daemon may use.
+	// MaxInMemory is the size, in bytes, up to which an Image is copied to memory; see Command.Image. Default 64 MiB: larger than adapter,
+	// drive and BIOS images, and a small part of what a daemon may use.
 	MaxInMemory int64
 	// Worker is the command line of a program that calls RunWorker, its path first. Writes are run through it. When empty,
 	// the tool is a child of this process, and dies with its container.
 	Worker []string
-	// Scope protects workers from the end of this process' container; nil where there is nothing that could.
+	// Scope protects workers from the end of this process' container; nil if nothing can.
 	Scope Scoper
 	// Inhibit is a command that keeps the host from shutting down for as long as it runs, and copies its input to its
 	// output; empty for none. A worker runs it for as long as its tool lives.

@@ -17,7 +17,7 @@ import (
 )
 
 // Image is a file that a tool gets exactly as it was verified. The runner copies it, hashes the copy, and starts the tool with a
-// descriptor of that copy in the place of the path: what happens to the file from then on, the tool does not see.
+// descriptor of that copy in the place of the path: later changes to the file do not reach the tool.
 type Image struct {
 	// Path is the absolute path of the file. It is an argument of the command or a part of one, and stays in everything that is shown
 	// of the command.
@@ -63,8 +63,8 @@ func (c Command) named(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte(descriptor(fd)), []byte(c.Image.Path))
 }
 
-// CheckImage returns an error when the command has an Image whose path is none of its arguments, nor in one: the tool would not
-// get it.
+// CheckImage returns an error if the command has an Image whose path appears in none of its arguments, because the tool would not receive
+// it.
 func (c Command) CheckImage() error {
 	if c.Image == nil {
 		return nil

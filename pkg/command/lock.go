@@ -21,8 +21,8 @@ import (
 // The lock of a write is not a flock.Flock: that keeps its file to itself, where the worker has to inherit it, and its end
 // unlocks the file for everybody who inherited it.
 
-// WriteRunning reports whether a Write under the lock still runs, started by this process or by an earlier one. It bounds the
-// output of one that does: asking now and then keeps a tool whose daemon and worker died from filling the disk.
+// WriteRunning reports whether a Write under the lock still runs, started by this process or by an earlier one. It also bounds the output
+// of a running write: called from time to time, it keeps a tool whose daemon and worker died from filling the disk.
 func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
 	l := flock.New(r.lockBase(lock)+lockSuffix, flock.SetFlag(os.O_RDONLY))
 	defer withoutForks()()

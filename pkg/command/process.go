@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Process is one process of this boot. Process ids are used again, the pair is not.
+// Process is one process of this boot. Process ids are reused; the pair of id and start time is not.
 type Process struct {
 	PID int
 	// Start is when the process began, in clock ticks since the boot: field 22 of /proc/PID/stat.

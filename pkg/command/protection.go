@@ -25,8 +25,8 @@ func RequireProtection(ctx context.Context) context.Context {
 // ProtectionRequired reports whether the context is of RequireProtection.
 func ProtectionRequired(ctx context.Context) bool { return ctx.Value(requireProtection{}) != nil }
 
-// Protects returns nil when a Write that began now would survive the end of the container of this process, and why not otherwise. It
-// tries: a worker is started and moved as for a write, and ends without an order.
+// Protects returns nil if a Write that began now would survive the end of this process's container, and otherwise an error that says why
+// not. To find out it starts and moves a worker as for a write; the worker exits because it gets no order.
 func (r *ExecRunner) Protects(ctx context.Context) error {
 	if len(r.cfg.Worker) == 0 {
 		return errNoWorker

@@ -28,8 +28,8 @@ func EnterHost() []string {
 // after this time.
 const stopTimeout = 30 * time.Minute
 
-// Scope implements Scoper. A scope is stopped at shutdown alone: then a signal is sent that does nothing (SIGCONT), nothing
-// is killed, and the end of the write is waited for.
+// Scope implements Scoper. A scope is stopped only at shutdown: systemd then sends a harmless signal (SIGCONT), kills nothing, and waits
+// for the write to end.
 func (s Systemd) Scope(ctx context.Context, pid int, name string) error {
 	unit := name + ".scope"
 	if _, err := s.call(ctx, scopeArgs(pid, unit)...); err != nil {

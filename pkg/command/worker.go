@@ -18,7 +18,7 @@ const (
 
 // RunWorker is the whole life of a worker: the process between a daemon and a tool that writes to a device. It waits
 // for its order, and ends without having done anything when its daemon dies before that. Then it starts the tool, waits
-// for its end and records it. Nothing but the end of the tool ends it; the tool goes on even when it is killed.
+// for its end and records it. Only the end of the tool ends it; if the worker is killed, the tool keeps running.
 //
 // It returns an error when the tool was not started. The program must print it and exit with a code other than 0.
 func RunWorker() error {

@@ -20,8 +20,8 @@ type Writing struct {
 	// BootID is the boot in which it was begun; Started is when.
 	BootID  string
 	Started time.Time
-	// Worker is the process that waits for the tool, and Tool the tool itself. They are zero as long as they have not
-	// begun, and Worker also where the tool was started without one.
+	// Worker is the process that waits for the tool, and Tool the tool itself. They are zero until they have started; Worker stays zero if
+	// the tool was started without one.
 	Worker, Tool Process
 	// Protected says that the write survives the end of the container it was begun in. Unprotected says why it does not.
 	Protected   bool

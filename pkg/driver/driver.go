@@ -35,8 +35,8 @@ type Driver interface {
 	Updater
 }
 
-// Updater changes a device. Its writing commands take a lock named by the unique id of the device, as Inspect completed
-// it: a write that outlived the process that began it is found by that name.
+// Updater changes a device. Its writing commands take a lock named after the device's unique id as completed by Inspect, so that a write
+// that outlived the process that began it is found again.
 type Updater interface {
 	// Check verifies that the image is sound and is for exactly this board and version. It returns a *RejectedError
 	// when it is not, and another error when it could not be checked. It writes nothing.
@@ -141,8 +141,8 @@ type NotEnoughError struct {
 // Error returns the reason.
 func (e *NotEnoughError) Error() string { return e.Needs.String() + " is needed: " + e.Reason }
 
-// StillNeeded makes one thing of the two ways in which Activate says what is still needed. The reason is empty where the driver
-// gives none; the error is any other than a *NotEnoughError.
+// StillNeeded merges the two ways in which Activate reports what is still needed. The reason is empty if the driver gives none; the error
+// is never a *NotEnoughError.
 func StillNeeded(needs inventory.Activation, err error) (still inventory.Activation, reason string, failure error) {
 	if more, ok := errors.AsType[*NotEnoughError](err); ok {
 		return more.Needs, more.Reason, nil

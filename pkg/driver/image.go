@@ -17,15 +17,15 @@ func Measure(path string, v inventory.Version) (Image, error) {
 	return Image{Path: path, Version: v, Digest: digest, Size: size}, err
 }
 
-// HeldFor returns the command with the image for it: the runner gives the tool a copy that nobody can change, hashed as a copy, in
-// the place of the path. Every command whose tool opens the image by itself is run so.
+// HeldFor returns the command with the image for it: instead of the path, the runner gives the tool a copy that nobody can change and that
+// was hashed after copying. Every command whose tool opens the image itself is run this way.
 func (i Image) HeldFor(c command.Command) command.Command {
 	c.Image = &command.Image{Path: i.Path, Digest: i.Digest, Size: i.Size}
 	return c
 }
 
 // Verify reads the file again. It returns an error that wraps command.ErrImage when the file cannot be read, or when its size or digest is
-// not that of the verified image: what became of a copy says nothing about the image. Drivers call it first in Check.
+// not that of the verified image: a changed local copy says nothing about the image itself. Drivers call it first in Check.
 func (i Image) Verify() error {
 	digest, size, err := hash(i.Path)
 	switch {
@@ -40,7 +40,7 @@ func (i Image) Verify() error {
 }
 
 // Judge returns the error that a driver returned about the image, unless that is a *RejectedError and the file is not the verified image
-// any more. Then it was another file that the driver, its tool or the device rejected, and the error is that of Verify.
+// any more. In that case a different file was rejected, and Judge returns the error of Verify.
 func (i Image) Judge(err error) error {
 	if errors.As(err, new(*RejectedError)) {
 		if changed := i.Verify(); changed != nil {

@@ -5,8 +5,8 @@ package driver
 type Progress func(percent int)
 
 // Lines reads the progress of a tool from the lines it prints, for command.Command: parse finds the percentage in a line.
-// Only what rises is reported, because tools count each part of an image anew, and nothing from 100 on, which Write reports
-// when the device took the image. It is nil where progress is not reported.
+// Only increases are reported, because tools start again from 0 for each part of an image, and never 100, which Write reports once the
+// device has taken the image. The result is nil if nobody wants the progress.
 func (p Progress) Lines(parse func(line string) (percent int, found bool)) func(line string) {
 	if p == nil {
 		return nil

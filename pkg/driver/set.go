@@ -79,8 +79,8 @@ func (s Set) Tools() []string {
 	return slices.Compact(out)
 }
 
-// Without is the set without the drivers of these names. A name that no driver has is an error: otherwise a typing
-// error would leave a driver in use that should not be.
+// Without is the set without the drivers of these names. A name that no driver has is an error: otherwise a typo would leave a driver
+// enabled that should not be.
 func (s Set) Without(names ...string) (Set, error) {
 	rest := slices.Clone(s)
 	for _, name := range names {
@@ -117,7 +117,7 @@ func (s Set) For(id inventory.Identity) (Driver, error) {
 	return best, err
 }
 
-// Choose is For that also says why drivers that support the device better were passed over, by name.
+// Choose is like For, and also returns why drivers that support the device better were passed over, by name.
 func (s Set) Choose(id inventory.Identity) (chosen Driver, passed map[string]error, err error) {
 	type rank struct {
 		usable bool

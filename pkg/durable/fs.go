@@ -77,8 +77,8 @@ func (OS) SyncDir(path string) error { return OS{}.SyncFile(path) }
 // TempPrefix is the prefix of the names of files that are being written. After a crash, files with it can be removed.
 const TempPrefix = ".tmp-"
 
-// WriteFile makes content the content of the file at path. When it returns nil that is durable; when it returns an error
-// the old content is still there, or after a failed sync of the directory one of the two.
+// WriteFile makes content the content of the file at path. If it returns nil, the new content is durable. If it returns an error, the old
+// content is still in place, or, when only the sync of the directory failed, either of the two.
 func WriteFile(fsys FS, path string, content []byte) error {
 	dir, name := filepath.Split(path)
 	temp := filepath.Join(dir, TempPrefix+name)

@@ -34,8 +34,8 @@ func (h *Host) reportChoice(place string, id inventory.Identity, d driver.Driver
 	}
 }
 
-// Ties returns an error that names every device two drivers claim equally. It reads sysfs alone, and no device; a class
-// that cannot be listed is left to the scans.
+// Ties returns an error that names every device two drivers claim equally. It reads only sysfs, not the devices; a class that cannot be
+// listed is left for the scans to report.
 func (h *Host) Ties(ctx context.Context) error {
 	var errs []error
 	for _, c := range h.listAll(ctx, map[inventory.Class]error{}) {

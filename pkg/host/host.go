@@ -18,8 +18,8 @@ type Config struct {
 	FS fs.FS
 	// Drivers read the devices. Devices no driver knows are listed and not read.
 	Drivers driver.Set
-	// NVMeTransports are those of the NVMe drives that belong to this machine, as sysfs names them. Default "pcie" alone: a
-	// drive behind a network is another machine's as a rule, or that of several.
+	// NVMeTransports are the transports, as sysfs names them, whose NVMe drives belong to this machine. Default "pcie" only: a drive behind
+	// a network usually belongs to another machine, or to several.
 	NVMeTransports []string
 	// InspectTimeout bounds the reading of one device, and the listing of one class. Default 30 seconds.
 	InspectTimeout time.Duration

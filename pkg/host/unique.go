@@ -28,8 +28,8 @@ func normalizeID(id string) string {
 	return strings.ToValidUTF8(id[:maxID-17], "") + "-" + hex.EncodeToString(sum[:8])
 }
 
-// WeakerID reports whether an id says less about a device than another: one that the slot has, or that only stands in for
-// the device's own name until a driver reads the device. A device may fall back to such an id and recover.
+// WeakerID reports whether an id identifies a device less reliably than another: it belongs to the slot, or is only a placeholder until a
+// driver reads the device. A device may fall back to such an id and recover.
 func WeakerID(id, than string) bool { return strength(id) < strength(than) }
 
 func strength(id string) int {

@@ -12,8 +12,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// Use reads what uses a drive now: file systems, swap space, pools and arrays, through whatever lies between. It is zero for
-// a device that is no drive. Volume managers with redundancy of their own (LVM, Ceph) do not show the kernel how they are.
+// Use reads what uses a drive now: file systems, swap space, pools and arrays, directly or through the devices in between. It is zero for a
+// device that is no drive. Volume managers with redundancy of their own (LVM, Ceph) do not show the kernel how they are.
 func (h *Host) Use(ctx context.Context, id inventory.Identity) (inventory.Use, error) {
 	if id.Class != inventory.Disk || id.Node == "" {
 		return inventory.Use{}, nil

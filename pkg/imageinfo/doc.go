@@ -1,2 +1,2 @@
-// Package imageinfo reads what a firmware image says of itself: its version, and the boards it is for.
+// Package imageinfo reads the metadata embedded in a firmware image: its version and the boards it is for.
 package imageinfo

@@ -25,7 +25,7 @@ type Firmware struct {
 // ErrInvalid is what an error matches when the image contradicts its own format.
 var ErrInvalid = errors.New("invalid image")
 
-// Read returns what the image says of itself; nil where its format says nothing or is not known.
+// Read returns the metadata embedded in the image; nil if its format has none or is unknown.
 func Read(ctx context.Context, image *os.File) ([]Firmware, error) {
 	var head [4]byte
 	if _, err := image.ReadAt(head[:], 0); err != nil && !errors.Is(err, io.EOF) {

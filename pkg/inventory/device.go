@@ -30,7 +30,7 @@ type Device struct {
 	// Driver names the driver that read the device; empty when none knows it. DriverMessage says why a driver that supports
 	// the device better was not chosen; empty when the best one was.
 	Driver, DriverMessage string
-	// Err says why the device could not be read, though it is there.
+	// Err says why a device that is present could not be read.
 	Err error
 }
 
@@ -103,8 +103,8 @@ type Firmware struct {
 	Stored Version
 	// Slots of devices that hold several images.
 	Slots []Slot
-	// Activation is what a newly written image will need before it runs. ActivationMessage says why that is more disruptive
-	// than what devices of its kind need otherwise; empty when it is not, or the driver does not say.
+	// Activation is what a newly written image will need before it runs. ActivationMessage says why that is more disruptive than usual for
+	// such devices; empty if it is not, or the driver does not say.
 	Activation        Activation
 	ActivationMessage string
 	// Format declares how versions order; FormatPlain when they cannot be ordered.

@@ -18,8 +18,8 @@ type Use struct {
 type Array struct {
 	// Name is what people call it, such as "md0" or "ZFS pool tank".
 	Name string
-	// Degraded says that it would lose data, or may, with one more drive; Rebuilds names what works on that: "resync", "recover"
-	// or "reshape", empty for nothing.
+	// Degraded says that the loss of one more drive would or might lose data; Rebuilds names the repair in progress ("resync", "recover" or
+	// "reshape"), empty if there is none.
 	Degraded bool
 	Rebuilds string
 }

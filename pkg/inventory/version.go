@@ -34,8 +34,8 @@ const (
 	Newer
 )
 
-// Compare says how v stands to other in the format: Older means v is older than other. Versions of a format they do
-// not follow, and unequal plain versions, are Incomparable.
+// Compare compares v with other in the format: Older means that v is older than other. Versions of a format they do not follow, and unequal
+// plain versions, are Incomparable.
 func (v Version) Compare(other Version, format VersionFormat) Order {
 	if v == other {
 		return Same

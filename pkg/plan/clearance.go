@@ -1,8 +1,8 @@
 package plan
 
-// Clearance is a person's request that clears what failed before it: a retry or a release. It is the text that the person
-// wrote, and means something only in comparison with the text that was in force when a failure was recorded: times of
-// different machines are never compared. The empty Clearance clears nothing.
+// Clearance is a person's request, a retry or a release, that clears earlier failures. It is the text the person wrote, and has a meaning
+// only when compared with the text in force when a failure was recorded: clocks of different machines are never compared. The empty
+// Clearance clears nothing.
 type Clearance string
 
 // Clears reports whether the request clears a failure that was recorded while the request under was in force: whether the

@@ -105,9 +105,9 @@ type Decision struct {
 	Digest  inventory.Digest
 }
 
-// Decide answers what one device needs. It is the only place that does: code that needs the answer later is handed the
-// Decision. Equality decides whether there is a difference; order is only used to refuse downgrades and for paths from below
-// a version, and downgrades only where a version format is declared.
+// Decide decides what one device needs. Nothing else does: code that needs the answer later is passed the Decision. Two versions differ if
+// they are not equal. Their order matters only for upgrade paths from below a version and, where a version format is declared, for refusing
+// downgrades.
 func Decide(d Desired, f Facts) Decision {
 	switch {
 	case d.Version == "":

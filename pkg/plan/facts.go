@@ -2,7 +2,7 @@ package plan
 
 import "github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 
-// FactsOf are the facts about a device that was just inspected. Failures in the past are not among them.
+// FactsOf returns the facts about a device that was just inspected. Past failures are not included.
 func FactsOf(d inventory.Device) Facts {
 	f := Facts{Driver: d.Driver}
 	if d.Err != nil {

@@ -22,7 +22,7 @@ type Edge struct {
 	Digest inventory.Digest
 }
 
-// ErrCircle says that a path leads from a running version back to where it was.
+// ErrCircle says that the upgrade paths go round in a circle and never reach an image to flash.
 var ErrCircle = errors.New("the upgrade paths lead in a circle; correct them")
 
 // Image is a version to be flashed. Without a digest there is no image of it.
@@ -31,9 +31,9 @@ type Image struct {
 	Digest  inventory.Digest
 }
 
-// Next is what to flash now over the running version so that the step follows: the step itself, or one on the way to it. The error says why
-// none may be flashed; it is ErrCircle where the edges lead nowhere. An edge that names the running version counts before those that only say what it is below
-// of, and of these the one with the oldest bound; a way counts before a prohibition, which is about the direct one.
+// Next returns what to flash over the running version now: the target itself, or a hop on the way to it. The error says why nothing may be
+// flashed; it is ErrCircle if the edges go round in a circle. An edge that names the running version takes precedence over edges with a
+// bound; of these the one with the oldest bound wins. A hop takes precedence over a prohibition, which forbids only the direct update.
 func (p Path) Next(to Image, running inventory.Version, format inventory.VersionFormat) (next Image, err error) {
 	for range len(p) + 1 {
 		var via, forbidden *Edge

@@ -18,10 +18,10 @@ type Request struct {
 // maxRequested bounds the steps of one job.
 const maxRequested = 512
 
-// Requested lists the steps of a job that runs exactly the requested ones, in the order they are given. Where one of them
-// changes something, the job takes the node out of service before the first one that does. Afterwards it reboots the node if
-// a step needs that, compares the node's health with its health before, and returns the node. Devices are those of the node.
-// The error names every request that cannot be run.
+// Requested returns the steps of a job that runs exactly the requested steps, in the given order. Where one of them changes something, the
+// job takes the node out of service before the first one that does. Afterwards it reboots the node if a step needs that, compares the
+// node's health with its health before, and returns the node. Devices are those of the node. The error names every request that cannot be
+// run.
 func (c Catalog) Requested(requests []Request, devices []Target) ([]Step, error) {
 	var steps []Step
 	var errs []error

@@ -39,8 +39,8 @@ func (k Key) String() string {
 }
 
 // ParseKeys reads the keys of one text: a minisign public key, with or without its comment, or blocks of PEM of the type PUBLIC
-// KEY or CERTIFICATE, which hold ECDSA keys on the curve P-256. A certificate counts as its key, valid for as long as the
-// certificate is; who issued it is not looked at, because the person who chose it trusts the key itself.
+// KEY or CERTIFICATE, which hold ECDSA keys on the curve P-256. A certificate stands for its key and expires with the certificate; its
+// issuer is not checked, because the person who chose it trusts the key itself.
 func ParseKeys(text string) ([]Key, error) {
 	if len(text) > MaxKeyBytes {
 		return nil, fmt.Errorf("read key: longer than %d bytes", MaxKeyBytes)

@@ -20,7 +20,7 @@ const (
 	maxIdentityText = 512
 )
 
-// Identity is somebody who may sign: who an authority of Sigstore says that the signer is, and who told the authority.
+// Identity is a permitted signer: the subject that a Sigstore authority certifies, and the issuer that authenticated it.
 type Identity struct {
 	// Issuer is the URL of the OpenID Connect issuer that knew the signer.
 	Issuer string `yaml:"issuer"`
@@ -66,8 +66,8 @@ type Sigstore struct {
 }
 
 // NewSigstore reads a trusted root, which is the trusted_root.json of a Sigstore (TrustedRoot of sigstore_trustroot.proto, media type
-// "application/vnd.dev.sigstore.trustedroot+json;version=0.1"). What it names is demanded: an entry in a transparency log where it has
-// tlogs, and a timestamp of an authority where it has none; and a certificate that was logged where it has ctlogs.
+// "application/vnd.dev.sigstore.trustedroot+json;version=0.1"). What it lists is required of every bundle: an entry in a transparency log
+// if it has tlogs, otherwise a timestamp of an authority; and a logged certificate if it has ctlogs.
 func NewSigstore(trustedRoot []byte, identities []Identity) (Sigstore, error) {
 	if len(trustedRoot) > MaxRootBytes {
 		return Sigstore{}, fmt.Errorf("read trusted root: longer than %d bytes", MaxRootBytes)

@@ -35,7 +35,7 @@ type Trust struct {
 // Len is the number of keys and trusted roots.
 func (t Trust) Len() int { return len(t.Keys) + len(t.Sigstore) }
 
-// Fingerprint is a text that differs between different trusts.
+// Fingerprint returns a text that differs for different sets of permitted signers.
 func (t Trust) Fingerprint() string {
 	hash := sha256.New()
 	for _, k := range t.Keys {
@@ -50,8 +50,8 @@ func (t Trust) Fingerprint() string {
 
 // ReadTrust reads a directory of those who may sign. Each file holds a text of ParseKeys, but for those whose names end with RootSuffix
 // and IdentitiesSuffix, which come in pairs. Names that begin with a dot are skipped: in a mounted ConfigMap they are the kubelet's
-// own. A directory that is not there holds none. One file that cannot be read, or half a pair, is an error, so that what is
-// damaged is not taken for what was never there.
+// own. A directory that is not there holds none. One file that cannot be read, or half a pair, is an error, so that damage is not mistaken
+// for absence.
 func ReadTrust(dir string) (Trust, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {

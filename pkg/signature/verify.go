@@ -15,7 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// MaxBytes bounds a signature. A bundle with two timestamps has 20 KiB. As many as a statement may have claims fit into a statement.
+// MaxBytes bounds a signature. A bundle with two timestamps has 20 KiB. A statement has room for one of this size in each of its claims.
 const MaxBytes = 32 << 10
 
 // Reason says why a signature does not hold. The values are the condition reasons of the API.
@@ -72,8 +72,8 @@ func (s Subject) Digest() inventory.Digest { return s.sha256 }
 
 // Verify returns nil if the signature is one of the file by one of those who may sign, and an *Error otherwise. It takes the format
 // that minisign writes (hashed, its default since 0.10), an ECDSA signature of the file's sha256 in DER, bare as openssl writes
-// it or in base64 as cosign does, and a bundle of Sigstore. now is the time by which keys expire that came as a certificate; a bundle
-// has witnesses of its own time.
+// it or in base64 as cosign does, and a bundle of Sigstore. now decides whether a key that came as a certificate has expired; a bundle
+// carries its own proof of the time.
 func (s Subject) Verify(trust Trust, signature []byte, now time.Time) error {
 	trimmed := bytes.TrimSpace(signature)
 	switch {

@@ -17,13 +17,12 @@ type Facts struct {
 	Maintenance Maintenance
 	// MaintenanceMessage explains it, for people.
 	MaintenanceMessage string
-	// Unhealthy lists what is worse than before the job. It is nil with HealthKnown when nothing is.
+	// Unhealthy lists what is worse than before the job. If HealthKnown is set, nil means that nothing is.
 	Unhealthy   []Complaint
 	HealthKnown bool
 	// HealthMessage says why the health is not known, for people.
 	HealthMessage string
-	// Clean is for how long every look of the health gate has found nothing worse, and Complaining for how long every look
-	// has found something.
+	// Clean is how long every check of the health gate has found nothing worse; Complaining is how long every check has found something.
 	Clean, Complaining time.Duration
 	// Isolation is what is known while the API server cannot be asked; nil while it answers. Unhealthy then lists what is
 	// worse on the host itself.
@@ -113,14 +112,14 @@ type Limits struct {
 	Reboot time.Duration
 	// Health is how long the host may take to become as healthy as it was, while the API server can be asked.
 	Health time.Duration
-	// Soak is how long every look must find the host healthy before the gate passes; zero for one look.
+	// Soak is how long every check must find the host healthy before the gate passes; zero means a single check.
 	Soak time.Duration
 	// Isolation is how long a host that its update may have cut off waits for the API server before it rolls back.
 	Isolation time.Duration
 	// Boot is how long the host may take from the start of its kernel until its own services can start; zero for no
-	// limit. The start of this process does not count: an API server or a registry may be what it waited for.
+	// limit. The start of this process does not count, because it may have waited for an API server or a registry.
 	Boot time.Duration
-	// Maintenance is how long a maintenance that was ready may be not ready during a job.
+	// Maintenance is how long a maintenance that was ready may be unready during a job.
 	Maintenance time.Duration
 }
 

@@ -60,8 +60,8 @@ const (
 	MaxAttempts = 2
 	// MaxTaskAttempts bounds how often a step is begun that is not part of every update: it may do its work in rounds.
 	MaxTaskAttempts = 100
-	// MaxInterruptions bounds how often such a step is begun once more because the end of its last attempt is not known: what
-	// ended the daemon or the host each time may be the step itself.
+	// MaxInterruptions bounds how often such a step is begun once more because the end of its last attempt is not known: the step itself
+	// may be what brought down the daemon or the host.
 	MaxInterruptions = 5
 	// MaxReboots bounds how often a job requests a reboot, its rollback included.
 	MaxReboots = 3

@@ -100,7 +100,7 @@ type Evidence string
 const (
 	// OfDevice is the zero value. It means that a device or the host itself is worse.
 	OfDevice Evidence = ""
-	// Network means that only the network is missed, which something outside the host may explain.
+	// Network means that only the network is missing, which may have a cause outside the host.
 	Network Evidence = "Network"
 )
 
@@ -259,7 +259,7 @@ func Hold(r Record) Record {
 	return r
 }
 
-// Clone returns a copy that shares nothing with r that Apply or Report change.
+// Clone returns a deep copy of everything that Apply and Report change.
 func (r Record) Clone() Record {
 	r.Updates = append([]Update(nil), r.Updates...)
 	r.Steps = append([]Step(nil), r.Steps...)

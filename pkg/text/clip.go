@@ -5,9 +5,9 @@ import "strings"
 // gap marks where something was cut out.
 const gap = " ... "
 
-// Clip returns s as valid UTF-8 of at most limit bytes: what is not UTF-8 becomes question marks. A longer text loses its
-// middle, where " ... " stands then: a failed command is named at the beginning, and what it said stands at the end. A limit
-// too small for that keeps the beginning alone. No character is cut in two.
+// Clip returns s as valid UTF-8 of at most limit bytes: what is not UTF-8 becomes question marks. The middle of a longer text is replaced
+// by " ... ", because the beginning names the failed command and the end is its output. A limit too small for that keeps the beginning
+// alone. No character is cut in two.
 func Clip(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= limit {

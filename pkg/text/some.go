@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Some lists the first few of the names, and how many there are besides.
+// Some lists the first few names and says how many more there are.
 func Some(names []string, few int) string {
 	if len(names) <= few {
 		return strings.Join(names, ", ")

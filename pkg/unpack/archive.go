@@ -22,8 +22,8 @@ const (
 	Cabinet Format = "Cabinet"
 )
 
-// Detect tells the format of a file by how it begins: of the names and bytes of one file there is one reading, wherever it is read.
-// The error is ErrDamaged where it is no archive that Walk reads.
+// Detect returns the archive format of a file, judged by its first bytes alone, so that every caller reads a file the same way. The error
+// is ErrDamaged if Walk does not read that format.
 func Detect(file io.ReaderAt) (Format, error) {
 	head := make([]byte, 512)
 	n, err := file.ReadAt(head, 0)
@@ -44,15 +44,15 @@ func Detect(file io.ReaderAt) (Format, error) {
 
 // Limits bound what is read from an archive. Real firmware bundles stay far below the defaults. A field that is zero has its default.
 type Limits struct {
-	// Entries bounds the members, also those that are skipped. Default 20000.
+	// Entries is the maximum number of members, including those that are skipped. Default 20000.
 	Entries int
 	// Bytes bounds all bytes after decompression. Default 8 GiB.
 	Bytes int64
 	// MemberBytes bounds one member. Default 1 GiB.
 	MemberBytes int64
-	// Ratio bounds all bytes after decompression, as a multiple of the archive's size, once they are more than 1 MiB. Default 200.
+	// Ratio is the maximum ratio of decompressed to compressed size, checked once more than 1 MiB has been decompressed. Default 200.
 	Ratio int64
-	// Memory bounds what a decompressor keeps for looking back, in bytes. Default 64 MiB, which is what xz -9 and zstd -19 need.
+	// Memory bounds a decompressor's window, in bytes. Default 64 MiB, which is what xz -9 and zstd -19 need.
 	Memory uint32
 }
 
@@ -77,12 +77,12 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// The classes of errors of this package. Any other error is one of the caller's Visit, of its context, or of reading the file.
+// The classes of errors of this package. Any other error comes from the caller's Visit, its context, or reading the file.
 var (
 	// ErrTooLarge: the archive exceeds a limit.
 	ErrTooLarge = errors.New("too large")
-	// ErrUnsafe: the archive holds what no bundle of firmware needs and what attacks are made of: a link, a device, a name that leads
-	// out of the archive or is no UTF-8, an archive within the archive.
+	// ErrUnsafe: the archive contains something that no firmware bundle needs and that attacks rely on: a link, a device, a name that
+	// escapes the archive or is not UTF-8, or a nested archive.
 	ErrUnsafe = errors.New("not safe")
 	// ErrDamaged: the archive cannot be read, or its format has a feature that is not supported.
 	ErrDamaged = errors.New("damaged")
@@ -92,8 +92,8 @@ var (
 // valid until Visit returns.
 type Visit func(name string, open func() (io.Reader, error)) error
 
-// Walk calls visit with each regular member of an archive, in the order of the archive. Directories are passed over in silence.
-// An archive that breaks a rule in any member is refused as a whole, though members before it may have been visited.
+// Walk calls visit with each regular member of an archive, in the order of the archive. Directories are skipped. An archive that breaks a
+// rule in any member is refused as a whole, though members before it may have been visited.
 func Walk(ctx context.Context, file *os.File, format Format, limits Limits, visit Visit) error {
 	info, err := file.Stat()
 	if err != nil {

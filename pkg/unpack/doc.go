@@ -1,2 +1,2 @@
-// Package unpack reads archives that nobody vouches for yet, member by member and within bounds, and writes nothing.
+// Package unpack reads untrusted archives member by member, within strict limits. It writes nothing.
 package unpack

@@ -20,13 +20,14 @@ type Support string
 const (
 	// Tested: its version is in the range of the table, or any version will do.
 	Tested Support = "Tested"
-	// Newer: its version is later than all whose answers are known. It is used: the drivers refuse answers that they do not understand.
+	// Newer: its version is newer than any whose output is known. It is used, because the drivers reject output that they do not
+	// understand.
 	Newer Support = "Newer"
 	// Unknown: its version could not be read. It is used, for the same reason.
 	Unknown Support = "Unknown"
 	// TooOld: its version is earlier than the oldest in the table. It is not used.
 	TooOld Support = "TooOld"
-	// CannotRun: it is there, and this machine does not execute it. It is not used.
+	// CannotRun: it is installed, but this machine cannot execute it. It is not used.
 	CannotRun Support = "CannotRun"
 	// Missing: it is not where the daemon looks for tools.
 	Missing Support = "Missing"

@@ -20,7 +20,7 @@ type Tool struct {
 	// Oldest and Newest bound the versions whose answers are known, by a recording or by the source of that version. Ran is the one
 	// that this project runs its command lines with.
 	Oldest, Ran, Newest inventory.Version
-	// Why says what speaks against versions before Oldest.
+	// Why says what is wrong with versions older than Oldest.
 	Why string
 }
 

@@ -223,9 +223,8 @@ func (d *Driver) Write(
 	return r.firmware().Activation, nil
 }
 
-// Activate lets the kernel driver reset the adapter, which takes its links down, and reads what runs afterwards. An
-// adapter that cannot be reset, that its driver or another host does not let reset, or that still runs its old firmware,
-// needs a reboot.
+// Activate lets the kernel driver reset the adapter, which takes its links down, and reads what runs afterwards. An adapter needs a reboot
+// if it cannot be reset, if its driver or another host prevents the reset, or if it still runs its old firmware.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDriverReload {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)

@@ -19,7 +19,7 @@ var _ driver.Driver = (*ATA)(nil)
 // NewATA returns the driver of SATA drives.
 func NewATA(runner command.Runner) *ATA { return &ATA{runner: newPatient(runner)} }
 
-// WaitBy sets how the driver waits for another fwupdtool; without it by the machine's clock.
+// WaitBy sets how the driver waits for another fwupdtool; by default it waits in real time.
 func (d *ATA) WaitBy(p Pause) *ATA {
 	d.runner.pause = p
 	return d

@@ -11,7 +11,7 @@ import (
 )
 
 // Keep makes the driver tell fwupdtool how this machine spells versions, by a file in a directory of the daemon. It returns the
-// driver. An empty directory leaves fwupdtool to what it knows by itself.
+// driver. If dir is "", fwupdtool uses its own defaults.
 func (d *Driver) Keep(dir string) *Driver {
 	d.dir = dir
 	return d

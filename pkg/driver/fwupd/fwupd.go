@@ -38,7 +38,7 @@ func New(runner command.Runner, host fs.FS) *Driver {
 	return &Driver{runner: newPatient(runner), host: host, room: roomBelow(host), looking: make(chan struct{}, 1), patience: patience}
 }
 
-// WaitBy sets how the driver waits for another fwupdtool; without it by the machine's clock.
+// WaitBy sets how the driver waits for another fwupdtool; by default it waits in real time.
 func (d *Driver) WaitBy(p Pause) *Driver {
 	d.runner.pause = p
 	return d

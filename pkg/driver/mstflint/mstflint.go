@@ -230,8 +230,8 @@ func (d *Driver) confirm(
 	return d.needs(ctx, id, card, q)
 }
 
-// Activate resets the card, and its kernel driver if the reset level includes it, and reads what runs afterwards. A reset that is
-// not possible, or that the tool refuses or fails to make, leaves the image to a reboot, as long as the card still answers.
+// Activate resets the card, and its kernel driver if the reset level includes it, and reads what runs afterwards. If the reset is
+// impossible, refused or fails, a reboot loads the image, as long as the card still answers.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)

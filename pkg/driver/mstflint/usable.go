@@ -20,7 +20,7 @@ var resetHelpers = []string{"setpci", "lspci"}
 func (d *Driver) Usable() error { return command.Installed(d.runner, flintTool) }
 
 // Reaches returns an error if the kernel is locked down: the tool talks to a card by writing to its configuration space. A level that
-// cannot be read is no reason: the tool finds out, and the card does not change its driver by a failed look.
+// cannot be read is not a reason: the tool will find out, and a failed read must not switch the card to another driver.
 func (d *Driver) Reaches(inventory.Identity) error {
 	if d.root == nil {
 		return nil

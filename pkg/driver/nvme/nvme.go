@@ -34,7 +34,7 @@ func NewNative(runner command.Runner, open admin.Opener) *Driver {
 	return &Driver{transport: newNative(runner, open)}
 }
 
-// Tools are those that are no part of this product: none where the driver speaks to the kernel.
+// Tools are the external programs the driver runs: none if it talks to the kernel directly.
 func (d *Driver) Tools() []string {
 	if _, ok := d.transport.(cli); ok {
 		return []string{tool}

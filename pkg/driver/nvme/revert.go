@@ -9,8 +9,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Revert commits the slot that holds the version, without a download: no slot is written. Reverting to the running version
-// cancels the activation of what was staged, or may be.
+// Revert commits the slot that holds the version, without a download: no slot is written. Reverting to the running version cancels the
+// activation of an image that is, or may be, staged.
 func (d *Driver) Revert(ctx context.Context, id inventory.Identity, version inventory.Version) (inventory.Activation, error) {
 	c, l, err := d.read(ctx, id)
 	if err != nil {

@@ -42,7 +42,7 @@ type Step struct {
 	Query
 }
 
-// Match selects devices. Of each list that is not empty one entry has to match the device; case is ignored.
+// Match selects devices. Every non-empty list must have an entry that matches the device; case is ignored.
 type Match struct {
 	Class     inventory.Class
 	Support   driver.Support
@@ -89,8 +89,8 @@ type ImageAs string
 const (
 	// AsDescriptor gives the tool a copy that nobody can change, as /proc/self/fd/4; see command.Image.
 	AsDescriptor ImageAs = "Descriptor"
-	// AsFile gives the tool the path of the image in the daemon's store, whose content is hashed right before. It is for a tool that
-	// hands the path to another process or closes descriptors that it does not know, and for an image that is a script.
+	// AsFile gives the tool the path of the image in the daemon's store, whose content is hashed right before. Use it for a tool that
+	// passes the path to another process or closes unknown descriptors, and for an image that is a script.
 	AsFile ImageAs = "File"
 )
 

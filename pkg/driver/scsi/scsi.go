@@ -39,10 +39,10 @@ func (*Driver) Support(id inventory.Identity) driver.Support {
 	return driver.SupportMainline
 }
 
-// Inspect reads the INQUIRY data and the modes of WRITE BUFFER that the drive supports. A drive that supports none it
-// can be written with can be read, with the reason in ReadOnly: this also excludes RAID volumes and virtual disks,
-// which look like SAS drives. Stored is empty: no command reports whether microcode waits for its activation. The
-// unique id is the one from sysfs; without one it is made of vendor, product and serial number.
+// Inspect reads the INQUIRY data and the modes of WRITE BUFFER that the drive supports. A drive that supports no mode it could be written
+// with is read-only, with the reason in ReadOnly; this also excludes RAID volumes and virtual disks, which look like SAS drives. Stored is
+// empty: no command reports whether microcode waits for its activation. The unique id is the one from sysfs; without one it is made of
+// vendor, product and serial number.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
 	s, err := d.read(ctx, id)
 	if err != nil {

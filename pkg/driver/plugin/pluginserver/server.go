@@ -37,9 +37,9 @@ const readGrace = 5 * time.Second
 // ".sock".
 //
 // The socket is created with permissions for its owner only, in an existing directory. A stale socket is replaced; if
-// another process still serves it, Serve fails. When the context ends, Serve begins nothing new, and returns when the
-// last writing task has ended by itself. The socket's file stays: it marks the plugin as installed, so that no other
-// driver takes its devices while it restarts. Remove it to uninstall the plugin.
+// another process still serves it, Serve fails. When the context ends, Serve starts nothing new and returns once the last writing task has
+// finished. The socket's file stays: it marks the plugin as installed, so that no other driver takes its devices while it restarts. Remove
+// it to uninstall the plugin.
 func Serve(ctx context.Context, d driver.Driver, socket string, o Options) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -29,8 +29,8 @@ func (s *service) GetInfo(context.Context, *pluginv1.GetInfoRequest) (*pluginv1.
 	return answer, nil
 }
 
-// Inspect reads a device. A device that is being written is not disturbed: the daemon may have lost its follower and
-// inspect the device because of that.
+// Inspect reads a device. A device that is being written is not disturbed: the daemon may inspect it because it lost the process that
+// followed the write.
 func (s *service) Inspect(ctx context.Context, m *pluginv1.InspectRequest) (*pluginv1.InspectResponse, error) {
 	answer, err := s.inspect(ctx, m.GetIdentity())
 	if err != nil {
