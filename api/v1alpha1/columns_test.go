@@ -181,10 +181,10 @@ func jobsInUse() []client.Object {
 		ObservedGeneration: 1,
 		Conditions:         ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "step 3 of 8: flash", admitted),
 		Steps: []v1alpha1.JobStep{
-			{Name: "preflight", Priority: 90, State: v1alpha1.StepSucceeded},
-			{Name: "maintenance", Priority: 80, State: v1alpha1.StepSucceeded},
-			{Name: "flash", Priority: 70, State: v1alpha1.StepRunning, Device: "gpu-018-nic-b83fd2a1c4f0"},
-			{Name: "reboot", Priority: 50, State: v1alpha1.StepPending},
+			{Name: "preflight", State: v1alpha1.StepSucceeded},
+			{Name: "maintenance", State: v1alpha1.StepSucceeded},
+			{Name: "flash", State: v1alpha1.StepRunning, Device: "gpu-018-nic-b83fd2a1c4f0"},
+			{Name: "reboot", State: v1alpha1.StepPending},
 		},
 	}
 	queued.Name = "gpu-019-9c0d1e2f"

@@ -63,7 +63,7 @@ const (
 	// WriteProtectionRequired refuses to write on a host whose systemd does not keep a write out of the daemon's container. The end
 	// of that container would end the write in the middle.
 	WriteProtectionRequired WriteProtection = "Required"
-	// WriteProtectionBestEffort writes anyway, and reports it in the job's condition WriteExposed.
+	// WriteProtectionBestEffort writes anyway, and reports it in the job's condition Protected.
 	WriteProtectionBestEffort WriteProtection = "BestEffort"
 )
 

@@ -49,15 +49,13 @@ const (
 	// ConditionRollbackAvailable says on a FirmwareJob whether the firmware that ran before can be restored on each of
 	// its devices.
 	ConditionRollbackAvailable = "RollbackAvailable"
-	// ConditionGuarded says on a FirmwareJob that updates a network adapter whether its node goes on by itself after a reboot
-	// without the API server.
-	ConditionGuarded = "Guarded"
+	// ConditionProtected says on a FirmwareJob whether nothing but the job itself can end its writes, and whether its node goes on by itself
+	// after a reboot without the API server where it updates a network adapter. It is False with what is missing, and absent until
+	// something is known.
+	ConditionProtected = "Protected"
 	// ConditionRolledBack is True on a FirmwareJob that failed and restored the previous firmware. It is False while
 	// the rollback runs and when the rollback failed.
 	ConditionRolledBack = "RolledBack"
-	// ConditionWriteExposed (abnormal) is True on a FirmwareJob when something could have ended one of its writes: the end of the
-	// daemon's pod, or a shutdown of the host.
-	ConditionWriteExposed = "WriteExposed"
 	// ConditionCancelling (abnormal) is True on a FirmwareJob while its cancellation waits for the running step.
 	ConditionCancelling = "Cancelling"
 )

@@ -28,35 +28,35 @@ func (j *FirmwareJob) FailureReason() string {
 
 // RetryInForce is the request to retry that is in force for the job, nil where it is not known.
 func (j *FirmwareJob) RetryInForce() *string {
-	if j.Status.Retry != nil {
-		return j.Status.Retry
+	if j.Status.Request != nil {
+		return j.Status.Request
 	}
 	return j.Spec.Task.Request
 }
 
 // FailedOn reports whether a failed job failed because of the device: a step on it failed, or one of the whole node. Where
-// the job reports which images made the node unhealthy, it failed because of their devices alone.
+// the job blames devices, it failed because of them alone.
 func (j *FirmwareJob) FailedOn(device string) bool {
 	if j.FailureReason() == ReasonNodeGone {
 		return false
 	}
-	reportsImages := len(j.Status.BadImages) > 0
-	onDevices := reportsImages
+	blames := len(j.Status.Blamed) > 0
+	onDevices := blames
 	for _, s := range j.Status.Steps {
 		if s.State != StepFailed {
 			continue
 		}
-		if s.Device == device || s.Device == "" && !reportsImages {
+		if s.Device == device || s.Device == "" && !blames {
 			return true
 		}
 		onDevices = true
 	}
-	return !onDevices || j.ReportsBadImage(device)
+	return !onDevices || j.Blames(device)
 }
 
-// ReportsBadImage reports whether the job says that the image of the device made the device or its node unhealthy.
-func (j *FirmwareJob) ReportsBadImage(device string) bool {
-	return slices.ContainsFunc(j.Status.BadImages, func(b BadImage) bool { return b.Device == device })
+// Blames reports whether the job says that the image of the device made the device or its node unhealthy.
+func (j *FirmwareJob) Blames(device string) bool {
+	return slices.ContainsFunc(j.Status.Blamed, func(b BlamedDevice) bool { return b.Device == device })
 }
 
 func (j *FirmwareJob) is(condition string) bool {

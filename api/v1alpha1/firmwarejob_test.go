@@ -39,6 +39,6 @@ func TestTheRetryThatADaemonTookUpCountsBeforeTheOneThatWasPlanned(t *testing.T)
 	assert.Nil(t, (&v1alpha1.FirmwareJob{}).RetryInForce())
 	j := &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Request: &planned}}}
 	assert.Equal(t, &planned, j.RetryInForce())
-	j.Status.Retry = &taken
+	j.Status.Request = &taken
 	assert.Equal(t, &taken, j.RetryInForce(), "no request is known, too")
 }

@@ -126,8 +126,8 @@ type TaskDevice struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	UniqueID string `json:"uniqueID,omitempty"`
-	// model of the device when the job was planned, as <vendor>:<model>; a report of a bad image counts for
-	// this model. Absent in a job that a person made.
+	// model of the device when the job was planned, as <vendor>:<model>; if the device is blamed, its image is
+	// quarantined for this model. Absent in a job that a person made, which then has no image quarantined.
 	// +optional
 	// +kubebuilder:validation:MaxLength=257
 	Model string `json:"model,omitempty"`
@@ -195,14 +195,14 @@ const (
 	StepSkipped   StepState = "Skipped"
 )
 
-// StepPhase says what a step is part of.
+// StepPart says what a step is part of.
 // +kubebuilder:validation:Enum=Update;Rollback
-type StepPhase string
+type StepPart string
 
-// The phases of a job.
+// The parts of a job.
 const (
-	StepPhaseUpdate   StepPhase = "Update"
-	StepPhaseRollback StepPhase = "Rollback"
+	PartUpdate   StepPart = "Update"
+	PartRollback StepPart = "Rollback"
 )
 
 // FirmwareJobStatus is written by the process that executes the job: the node's daemon, or with the update strategy pod the
@@ -213,7 +213,7 @@ type FirmwareJobStatus struct {
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (completed successfully), Admitted, MaintenanceReady, RollbackAvailable, Guarded, Complete, Failed,
+	// conditions: Ready (completed successfully), Admitted, MaintenanceReady, RollbackAvailable, Protected, Complete, Failed,
 	// RolledBack, Held, and, while they are True, Reconciling, Stalled and Cancelling.
 	// +optional
 	// +listType=map
@@ -233,55 +233,45 @@ type FirmwareJobStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
 	Steps []JobStep `json:"steps,omitempty"`
-	// retry is the request to retry that is in force for the job since the daemon started it; another one clears its failure.
+	// request is the request to retry that is in force for the job since the daemon started it; another one clears its failure.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
-	Retry *string `json:"retry,omitempty"`
+	Request *string `json:"request,omitempty"`
 	// reboots is how often the job rebooted the node.
 	// +optional
 	Reboots int32 `json:"reboots"`
-	// maintenance is when the node's maintenance began and ended for this job.
-	// +optional
-	Maintenance *MaintenanceWindow `json:"maintenance,omitempty"`
 	// verdict is the last result of the job's health gate.
 	// +optional
 	Verdict *HealthVerdict `json:"verdict,omitempty"`
-	// badImages lists the images of the job that made a device or the node unhealthy. They are quarantined for the model
-	// of their device, as the quarantine of the FirmwareSource says. At most 128, one for each device.
+	// blamed lists the devices of the task whose image made them or the node unhealthy. The image is quarantined for the model of the
+	// device, as the task names both; a device without a model in the task accuses no image. At most 128.
 	// +optional
 	// +listType=map
 	// +listMapKey=device
 	// +kubebuilder:validation:MaxItems=128
-	BadImages []BadImage `json:"badImages,omitempty"`
+	Blamed []BlamedDevice `json:"blamed,omitempty"`
 }
 
-// BadImage is an image that made a device or its node unhealthy.
-type BadImage struct {
-	// device it was flashed to.
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	Device string `json:"device,omitempty"`
-	// digest of the image.
-	// +required
-	Digest Digest `json:"digest,omitempty"`
-	// model of the device, as in a FirmwareSource's quarantine.
+// BlamedDevice is a device whose image made it or its node unhealthy.
+type BlamedDevice struct {
+	// device that the image was flashed to.
 	// +required
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=257
-	Model string `json:"model,omitempty"`
-	// message says what went wrong.
-	// +optional
-	// +kubebuilder:validation:MaxLength=512
-	Message string `json:"message,omitempty"`
+	// +kubebuilder:validation:MaxLength=253
+	Device string `json:"device,omitempty"`
 	// evidence is Device (default) when the device or the node itself was worse with the image, or when a network that was
 	// gone came back with the previous firmware. It is Network while only the network was missed: a switch may be what
 	// failed, so that report alone must not quarantine the image.
 	// +optional
 	// +kubebuilder:default=Device
 	Evidence Evidence `json:"evidence,omitempty"`
+	// message says what went wrong.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
 }
 
-// Evidence says what a report of a bad image is based on.
+// Evidence says what blame is based on.
 // +kubebuilder:validation:Enum=Device;Network
 type Evidence string
 
@@ -291,16 +281,6 @@ const (
 	// EvidenceNetwork says that only links, gateways and the API server were missed, which something outside the node may explain.
 	EvidenceNetwork Evidence = "Network"
 )
-
-// MaintenanceWindow is the time a job held the node's maintenance.
-type MaintenanceWindow struct {
-	// startTime is when the maintenance became ready.
-	// +optional
-	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// endTime is when the maintenance was gone.
-	// +optional
-	EndTime *metav1.Time `json:"endTime,omitempty"`
-}
 
 // JobStep is one step of a job.
 type JobStep struct {
@@ -312,13 +292,9 @@ type JobStep struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Device string `json:"device,omitempty"`
-	// phase is Update (default), or Rollback for a step that restores the previous firmware.
+	// part is Update (default), or Rollback for a step that restores the previous firmware.
 	// +optional
-	Phase StepPhase `json:"phase,omitempty"`
-	// priority of the step; higher runs first.
-	// +required
-	// +kubebuilder:validation:Minimum=0
-	Priority int32 `json:"priority"`
+	Part StepPart `json:"part,omitempty"`
 	// state of the step.
 	// +required
 	State StepState `json:"state,omitempty"`
@@ -334,13 +310,9 @@ type JobStep struct {
 	// startTime of the last attempt.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// finishTime of the last attempt.
+	// completionTime of the last attempt.
 	// +optional
-	FinishTime *metav1.Time `json:"finishTime,omitempty"`
-	// bootID of the boot in which the step last ran.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	BootID string `json:"bootID,omitempty"`
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// message says what the step found or why it failed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

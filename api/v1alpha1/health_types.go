@@ -1,7 +1,5 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 // HealthResult is the result of a health gate.
 // +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
 type HealthResult string
@@ -26,13 +24,6 @@ type HealthVerdict struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID,omitempty"`
-	// time of the verdict.
-	// +required
-	Time metav1.Time `json:"time,omitzero"`
-	// job whose health gate produced the verdict.
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	Job string `json:"job,omitempty"`
 	// complaints lists what is worse than before. At most 32.
 	// +optional
 	// +listType=atomic

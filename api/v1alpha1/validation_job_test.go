@@ -162,16 +162,16 @@ func TestJobStatusValidation(t *testing.T) {
 	verdict := func(change func(*v1alpha1.HealthVerdict)) func(*v1alpha1.FirmwareJob) {
 		return func(o *v1alpha1.FirmwareJob) { change(o.Status.Verdict) }
 	}
-	phase := func(p v1alpha1.StepPhase) func(*v1alpha1.FirmwareJob) {
+	part := func(p v1alpha1.StepPart) func(*v1alpha1.FirmwareJob) {
 		return func(o *v1alpha1.FirmwareJob) {
-			o.Status.Steps = []v1alpha1.JobStep{{Name: "flash", Priority: 1, State: v1alpha1.StepRunning, Phase: p}}
+			o.Status.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepRunning, Part: p}}
 		}
 	}
 	checkStatus(t, validJob(), func(o *v1alpha1.FirmwareJob) {
 		o.Status.Verdict = &v1alpha1.HealthVerdict{
-			Result: v1alpha1.HealthResultUnhealthy, BootID: "3f6c0d6e", Time: someTime, Job: o.Name, Complaints: []string{"a link is down"},
+			Result: v1alpha1.HealthResultUnhealthy, BootID: "3f6c0d6e", Complaints: []string{"a link is down"},
 		}
-		o.Status.BadImages = []v1alpha1.BadImage{{Device: "gpu-017-nic-b83fd2a1c4e0", Digest: digest, Model: "15b3:101d"}}
+		o.Status.Blamed = []v1alpha1.BlamedDevice{{Device: "gpu-017-nic-b83fd2a1c4e0"}}
 	}, []change{
 		{name: "an unhealthy node", change: func(*v1alpha1.FirmwareJob) {}},
 		{name: "a verdict without a result", change: verdict(func(v *v1alpha1.HealthVerdict) { v.Result = "" }),
@@ -183,11 +183,11 @@ func TestJobStatusValidation(t *testing.T) {
 		{name: "33 complaints", change: verdict(func(v *v1alpha1.HealthVerdict) { v.Complaints = versions(33) }),
 			field: "status.verdict.complaints", message: "at most 32 items"},
 		{name: "one device blamed twice", change: func(o *v1alpha1.FirmwareJob) {
-			o.Status.BadImages = append(o.Status.BadImages, o.Status.BadImages[0])
-		}, field: "status.badImages[1]", message: "Duplicate value"},
-		{name: "a step of the rollback", change: phase(v1alpha1.StepPhaseRollback)},
-		{name: "a step of an unknown phase", change: phase("Later"),
-			field: "status.steps[0].phase", message: `supported values: "Update", "Rollback"`},
+			o.Status.Blamed = append(o.Status.Blamed, o.Status.Blamed[0])
+		}, field: "status.blamed[1]", message: "Duplicate value"},
+		{name: "a step of the rollback", change: part(v1alpha1.PartRollback)},
+		{name: "a step of an unknown part", change: part("Later"),
+			field: "status.steps[0].part", message: `supported values: "Update", "Rollback"`},
 	})
 }
 

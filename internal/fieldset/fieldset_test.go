@@ -73,12 +73,12 @@ func (c cluster) source(name string) *v1alpha1.FirmwareSource {
 // running is what a daemon reports in the middle of a job.
 func running() v1alpha1.FirmwareJobStatus {
 	return v1alpha1.FirmwareJobStatus{
-		ObservedGeneration: 1, StartTime: &now, Maintenance: &v1alpha1.MaintenanceWindow{StartTime: &now},
+		ObservedGeneration: 1, StartTime: &now,
 		Conditions: append(conditions(metav1.ConditionFalse, v1alpha1.ConditionReady),
 			conditions(metav1.ConditionTrue, v1alpha1.ConditionReconciling, v1alpha1.ConditionMaintenanceReady, v1alpha1.ConditionAdmitted)...),
-		Steps:     []v1alpha1.JobStep{{Name: "flash", Device: "nic", Priority: 10, State: v1alpha1.StepRunning, Attempt: 1}},
-		Verdict:   &v1alpha1.HealthVerdict{Result: v1alpha1.HealthResultHealthy, BootID: "b", Time: now, Job: "j"},
-		BadImages: []v1alpha1.BadImage{{Device: "nic", Digest: digest, Model: v1alpha1.AnyModel}},
+		Steps:   []v1alpha1.JobStep{{Name: "flash", Device: "nic", State: v1alpha1.StepRunning, Attempt: 1}},
+		Verdict: &v1alpha1.HealthVerdict{Result: v1alpha1.HealthResultHealthy, BootID: "b"},
+		Blamed:  []v1alpha1.BlamedDevice{{Device: "nic"}},
 	}
 }
 
@@ -139,7 +139,7 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	got := c.owned(job)
 	assert.Len(t, got, 2)
 	assert.Equal(t, []string{"Admitted"}, got["node-firmware-operator-rollout"])
-	assert.ElementsMatch(t, []string{"observedGeneration", "startTime", "maintenance", "steps", "reboots", "verdict", "badImages",
+	assert.ElementsMatch(t, []string{"observedGeneration", "startTime", "steps", "reboots", "verdict", "blamed",
 		"Ready", "Reconciling", "MaintenanceReady"}, got["firmware-daemon"])
 	assert.Empty(t, job.Status.Steps[0].Message, "what is absent stays absent")
 	assert.Nil(t, job.Status.CompletionTime)

@@ -62,7 +62,7 @@ func longOrigin() []v1alpha1.Origin {
 }
 
 func longVerdict() *v1alpha1.HealthVerdict {
-	v := &v1alpha1.HealthVerdict{Result: v1alpha1.HealthResultUnhealthy, BootID: long(36, 1), Time: now, Job: long(253, 1)}
+	v := &v1alpha1.HealthVerdict{Result: v1alpha1.HealthResultUnhealthy, BootID: long(36, 1)}
 	for i := range 32 {
 		v.Complaints = append(v.Complaints, long(512, i))
 	}
@@ -194,13 +194,13 @@ func (c cluster) fullJob() {
 	c.read(j)
 	updates, err := json.Marshal(j.Spec.Task.Devices)
 	require.NoError(c, err)
-	bad := filled(c.T, len(j.Spec.Task.Devices), 48<<10, func(i int) v1alpha1.BadImage { // as the daemon bounds them, and the steps
-		return v1alpha1.BadImage{Device: j.Spec.Task.Devices[i].Name, Digest: longDigest(i), Model: "15b3:101d", Message: long(256, 1), Evidence: v1alpha1.EvidenceNetwork}
+	bad := filled(c.T, len(j.Spec.Task.Devices), 48<<10, func(i int) v1alpha1.BlamedDevice { // as the daemon bounds them, and the steps
+		return v1alpha1.BlamedDevice{Device: j.Spec.Task.Devices[i].Name, Message: long(256, 1), Evidence: v1alpha1.EvidenceNetwork}
 	})
 	c.execute(j, v1alpha1.FirmwareJobStatus{
-		Conditions: verbose(nfostatus.JobConditions...), StartTime: &now, CompletionTime: &now, Retry: &text, Verdict: longVerdict(), BadImages: bad,
+		Conditions: verbose(nfostatus.JobConditions...), StartTime: &now, CompletionTime: &now, Request: &text, Verdict: longVerdict(), Blamed: bad,
 		Steps: filled(c.T, 512, max(184<<10-2*len(updates)-48<<10, 16<<10), func(i int) v1alpha1.JobStep {
-			return v1alpha1.JobStep{Name: long(63, i), Device: long(253, i), State: v1alpha1.StepFailed, Message: long(64, i), BootID: long(36, i), StartTime: &now, FinishTime: &now}
+			return v1alpha1.JobStep{Name: long(63, i), Device: long(253, i), State: v1alpha1.StepFailed, Message: long(64, i), StartTime: &now, CompletionTime: &now}
 		}),
 	})
 	c.isSmall(j)

@@ -18,7 +18,7 @@ import (
 func (p *process) rolledBack(j *v1alpha1.FirmwareJob, model string) {
 	p.t.Helper()
 	u := j.Spec.Task.Devices[0]
-	s := v1alpha1.FirmwareJobStatus{BadImages: []v1alpha1.BadImage{{Device: u.Name, Digest: u.Digest, Model: model, Message: "the node did not boot it"}}}
+	s := v1alpha1.FirmwareJobStatus{Blamed: []v1alpha1.BlamedDevice{{Device: u.Name, Message: "the node did not boot it"}}}
 	for kind, is := range map[string]metav1.ConditionStatus{
 		v1alpha1.ConditionReady: metav1.ConditionFalse, v1alpha1.ConditionFailed: metav1.ConditionTrue, v1alpha1.ConditionRolledBack: metav1.ConditionTrue,
 	} {

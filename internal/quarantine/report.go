@@ -1,8 +1,6 @@
 package quarantine
 
 import (
-	"cmp"
-
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
@@ -23,24 +21,23 @@ type report struct {
 	evidence                    v1alpha1.Evidence
 }
 
-// believed returns the bad images that a job reports, as far as they are believed. The job was admitted by the operator; the
+// believed returns what a job blames, as far as they are believed. The job was admitted by the operator; the
 // image is the one that the job was to flash to that device; the model is the one that the planner wrote. A daemon that is
-// compromised can accuse the images of its own admitted jobs for the models of their devices, and nothing else. Only in a
-// job without that model, which a person made, is the node believed about it, and never that it means every model.
+// compromised can accuse the images of its own admitted jobs for the models of their devices, and nothing else. A job without that model,
+// which a person made, accuses none.
 func believed(j *v1alpha1.FirmwareJob) []report {
 	if !j.Admitted() {
 		return nil
 	}
 	var out []report
-	for _, bad := range j.Status.BadImages {
+	for _, blamed := range j.Status.Blamed {
 		for _, u := range j.Spec.Task.Devices {
-			model := cmp.Or(u.Model, bad.Model)
-			if u.Name != bad.Device || u.Digest != bad.Digest || model == "" || u.Model == "" && model == v1alpha1.AnyModel {
+			if u.Name != blamed.Device || u.Model == "" {
 				continue
 			}
 			out = append(out, report{
-				key: key{bad.Digest, model}, version: u.Version, node: j.Spec.NodeName, job: j.Name,
-				message: text.Clip(bad.Message, maxMessage), evidence: bad.Evidence,
+				key: key{u.Digest, u.Model}, version: u.Version, node: j.Spec.NodeName, job: j.Name,
+				message: text.Clip(blamed.Message, maxMessage), evidence: blamed.Evidence,
 			})
 		}
 	}

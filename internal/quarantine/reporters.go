@@ -39,7 +39,7 @@ func (r *Reporters) Remember(jobs []*v1alpha1.FirmwareJob, sources []v1alpha1.Fi
 		}
 	}
 	for _, j := range jobs {
-		if len(j.Status.BadImages) == 0 {
+		if len(j.Status.Blamed) == 0 {
 			continue
 		}
 		o, known := r.jobs[j.UID]

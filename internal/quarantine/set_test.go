@@ -37,8 +37,8 @@ func failing(name string, n int, model string, created int) *v1alpha1.FirmwareJo
 		},
 		Status: v1alpha1.FirmwareJobStatus{
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, LastTransitionTime: at(0)}},
-			BadImages: []v1alpha1.BadImage{{
-				Device: "n1-nic", Digest: digest(n), Model: model, Message: "gone after the reset", Evidence: v1alpha1.EvidenceDevice,
+			Blamed: []v1alpha1.BlamedDevice{{
+				Device: "n1-nic", Message: "gone after the reset", Evidence: v1alpha1.EvidenceDevice,
 			}},
 		},
 	}
@@ -52,7 +52,7 @@ func on(node string, j *v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
 
 // network makes the report one of a node that missed nothing but its network.
 func network(j *v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
-	j.Status.BadImages[0].Evidence = v1alpha1.EvidenceNetwork
+	j.Status.Blamed[0].Evidence = v1alpha1.EvidenceNetwork
 	return j
 }
 
@@ -119,13 +119,9 @@ func TestAnUnknownModelMayBeTheOneThatFailed(t *testing.T) {
 // A node that lies accuses the images of its own admitted jobs for the models of its devices, and nothing else.
 func TestOnlyWhatTheOperatorConfirmsIsBelieved(t *testing.T) {
 	for name, lie := range map[string]func(*v1alpha1.FirmwareJob){
-		"a job that was never admitted": func(j *v1alpha1.FirmwareJob) { j.Status.Conditions = nil },
-		"a device of another job":       func(j *v1alpha1.FirmwareJob) { j.Status.BadImages[0].Device = "n2-nic" },
-		"an image of another job":       func(j *v1alpha1.FirmwareJob) { j.Status.BadImages[0].Digest = digest(9) },
-		"no model":                      func(j *v1alpha1.FirmwareJob) { j.Spec.Task.Devices[0].Model, j.Status.BadImages[0].Model = "", "" },
-		"every model, in a person's job": func(j *v1alpha1.FirmwareJob) {
-			j.Spec.Task.Devices[0].Model, j.Status.BadImages[0].Model = "", v1alpha1.AnyModel
-		},
+		"a job that was never admitted":    func(j *v1alpha1.FirmwareJob) { j.Status.Conditions = nil },
+		"a device of another job":          func(j *v1alpha1.FirmwareJob) { j.Status.Blamed[0].Device = "n2-nic" },
+		"a device without a model":         func(j *v1alpha1.FirmwareJob) { j.Spec.Task.Devices[0].Model = "" },
 		"steps, which flash no image":      func(j *v1alpha1.FirmwareJob) { j.Spec.Task.Devices = nil },
 		"an admission that was taken back": func(j *v1alpha1.FirmwareJob) { j.Status.Conditions[0].Status = metav1.ConditionFalse },
 	} {
@@ -134,7 +130,6 @@ func TestOnlyWhatTheOperatorConfirmsIsBelieved(t *testing.T) {
 		assert.True(t, compute(jobs(j)).Empty(), name)
 	}
 	j := failing("j1", 1, model, 1)
-	j.Status.BadImages[0].Model = v1alpha1.AnyModel
 	assert.False(t, blocks(compute(jobs(j)), 1, "15b3:1017"), "the model is the one that the planner wrote")
 	assert.True(t, blocks(compute(jobs(j)), 1, model))
 	far := metav1.NewTime(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -187,7 +182,7 @@ func TestANodeThatMissedItsNetworkQuarantinesNothingAlone(t *testing.T) {
 	src.Spec.ConfirmQuarantine = "yes"
 	assert.True(t, blocksOn(compute(nil, src), 1, model, "default"), "a person")
 	src.Spec.ConfirmQuarantine = ""
-	cut.Status.BadImages[0].Evidence = v1alpha1.EvidenceDevice
+	cut.Status.Blamed[0].Evidence = v1alpha1.EvidenceDevice
 	assert.True(t, blocksOn(compute(jobs(cut), src), 1, model, "gpu"), "its network came back with the old firmware")
 }
 
@@ -286,7 +281,7 @@ func TestASourceListsWhatFitsAndSaysHowMuchDoesNot(t *testing.T) {
 	for i := range quarantine.MaxListed + 2 {
 		all = append(all, failing(fmt.Sprintf("j%03d", i), 1, fmt.Sprintf("15b3:%04x", i), 1000-i))
 	}
-	all[129].Status.BadImages[0].Message = strings.Repeat("ä", 400)
+	all[129].Status.Blamed[0].Message = strings.Repeat("ä", 400)
 	record(&src, all[129])
 	assert.LessOrEqual(t, len(src.Status.Quarantine[0].Message), 512)
 	set := compute(all, src)
@@ -359,7 +354,7 @@ func TestALaterReportOfARecordedJobIsRemembered(t *testing.T) {
 	w.Remember(jobs(j), []v1alpha1.FirmwareSource{src}, at(0).Time)
 	more, second := j.DeepCopy(), failing("j1", 2, model, 30)
 	more.Spec.Task.Devices = append(more.Spec.Task.Devices, second.Spec.Task.Devices...)
-	more.Status.BadImages = append(more.Status.BadImages, second.Status.BadImages...)
+	more.Status.Blamed = append(more.Status.Blamed, second.Status.Blamed...)
 	w.Remember(jobs(more), []v1alpha1.FirmwareSource{src}, at(0).Time)
 	assert.True(t, blocks(compute(w.Remember(nil, []v1alpha1.FirmwareSource{src}, at(0).Time), src), 2, model))
 }

@@ -37,7 +37,7 @@ func TestAFullListStaysSmallAndLosesNoQuarantine(t *testing.T) {
 		for n := range nodes {
 			j := failing(long("j%03d-%02d", i, n), i, "15b3:"+long("%d", i), i*nodes+n)
 			on(long("p%d/n%d", n%3, n), j)
-			j.Status.BadImages[0].Message = strings.Repeat("m", 512)
+			j.Status.Blamed[0].Message = strings.Repeat("m", 512)
 			if i%3 == 0 {
 				network(j)
 			}

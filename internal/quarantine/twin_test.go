@@ -36,7 +36,7 @@ func TestASourceWithoutRoomStaysSmallBesideOneWithRoom(t *testing.T) {
 	var all []*v1alpha1.FirmwareJob
 	for i := range quarantine.MaxListed {
 		j := failing(fmt.Sprintf("j%03d", i), i, model, i)
-		j.Status.BadImages[0].Message = fmt.Sprintf("%d%s", i, strings.Repeat("m", 500))
+		j.Status.Blamed[0].Message = fmt.Sprintf("%d%s", i, strings.Repeat("m", 500))
 		all = append(all, j)
 		image := v1alpha1.StoredImage{Version: "1", Digest: digest(i)}
 		tight.Status.Images = append(tight.Status.Images, image)

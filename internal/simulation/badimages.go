@@ -54,7 +54,7 @@ func (b *badImages) report(n *node, d device, now time.Time) {
 		},
 		Status: v1alpha1.FirmwareJobStatus{
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue}},
-			BadImages:  []v1alpha1.BadImage{{Device: d.Name, Digest: d.Digest, Model: modelOf(d)}},
+			Blamed:     []v1alpha1.BlamedDevice{{Device: d.Name}},
 		},
 	})
 	b.compute(now)

@@ -16,7 +16,7 @@ import (
 var JobConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionMaintenanceReady,
 	v1alpha1.ConditionComplete, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld, v1alpha1.ConditionRollbackAvailable,
-	v1alpha1.ConditionRolledBack, v1alpha1.ConditionGuarded, v1alpha1.ConditionWriteExposed, v1alpha1.ConditionCancelling,
+	v1alpha1.ConditionRolledBack, v1alpha1.ConditionProtected, v1alpha1.ConditionCancelling,
 }
 
 // JobFacts is what the daemon knows about one job when it reports.
@@ -63,7 +63,7 @@ type JobFacts struct {
 
 // Job maps facts to the conditions of a FirmwareJob, keeping in old what others wrote.
 func Job(f JobFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	all := slices.Concat(jobReady(f), jobMaintenance(f), jobArchived(f), jobGuarded(f), jobExposed(f), jobRollback(f), jobCancelling(f))
+	all := slices.Concat(jobReady(f), jobMaintenance(f), jobArchived(f), jobProtected(f), jobRollback(f), jobCancelling(f))
 	return Merge(old, generation, now, JobConditions, all...)
 }
 
@@ -80,27 +80,9 @@ func jobArchived(f JobFacts) []Condition {
 	return nil
 }
 
-// jobGuarded says whether the node goes on by itself after a reboot.
-func jobGuarded(f JobFacts) []Condition {
-	switch {
-	case f.Unguarded != "" && f.Outcome != "":
-		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonGuardUnavailable,
-			sentence("The node had no guard while the job ran: " + f.Unguarded)}}
-	case f.Guarded && f.Outcome != "":
-		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonSucceeded,
-			"The node had a guard while the job ran."}}
-	case f.Unguarded != "":
-		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonGuardUnavailable,
-			sentence("If the new firmware of its network adapter cuts this node off, nothing restores it after a reboot: " + f.Unguarded)}}
-	case f.Guarded:
-		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonSucceeded,
-			"The node restores the previous firmware by itself if its network adapter cuts it off, even after a reboot."}}
-	}
-	return nil
-}
-
-// jobExposed says what could have ended a write.
-func jobExposed(f JobFacts) []Condition {
+// jobProtected says what could have ended a write, and whether the node goes on by itself after a reboot. The guard is removed when the
+// job ends, so that nothing is promised from then on.
+func jobProtected(f JobFacts) []Condition {
 	var amiss []string
 	if f.Unprotected != "" {
 		amiss = append(amiss, "the host's systemd did not take over a write, so do not delete the daemon's pod before the job has ended: "+f.Unprotected)
@@ -108,10 +90,26 @@ func jobExposed(f JobFacts) []Condition {
 	if f.Uninhibited != "" {
 		amiss = append(amiss, "a shutdown of the host could not be delayed, so do not force a reboot before the job has ended: "+f.Uninhibited)
 	}
-	if len(amiss) == 0 {
-		return nil
+	reason := v1alpha1.ReasonGuardUnavailable
+	if len(amiss) > 0 {
+		reason = v1alpha1.ReasonWriteUnprotected
 	}
-	return []Condition{{Type: v1alpha1.ConditionWriteExposed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWriteUnprotected, Message: sentence(strings.Join(amiss, "; "))}}
+	switch {
+	case f.Unguarded != "" && f.Outcome != "":
+		amiss = append(amiss, "the node had no guard while the job ran: "+f.Unguarded)
+	case f.Unguarded != "":
+		amiss = append(amiss, "if the new firmware of its network adapter cuts this node off, nothing restores it after a reboot: "+f.Unguarded)
+	}
+	switch {
+	case len(amiss) > 0:
+		return []Condition{{v1alpha1.ConditionProtected, metav1.ConditionFalse, reason, sentence(strings.Join(amiss, "; "))}}
+	case f.Guarded && f.Outcome != "":
+		return []Condition{{v1alpha1.ConditionProtected, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "The node had a guard while the job ran."}}
+	case f.Guarded:
+		return []Condition{{v1alpha1.ConditionProtected, metav1.ConditionTrue, v1alpha1.ReasonSucceeded,
+			"The node restores the previous firmware by itself if its network adapter cuts it off, even after a reboot."}}
+	}
+	return nil
 }
 
 // jobRollback says how far the rollback is.

@@ -147,7 +147,7 @@ func TestHeldJobNamesBothWaysOut(t *testing.T) {
 
 func TestWhatCouldEndAWriteIsAConditionOfItsJob(t *testing.T) {
 	condition := func(f status.JobFacts) *metav1.Condition {
-		return meta.FindStatusCondition(status.Job(f, nil, 1, time.Unix(0, 0)), v1alpha1.ConditionWriteExposed)
+		return meta.FindStatusCondition(status.Job(f, nil, 1, time.Unix(0, 0)), v1alpha1.ConditionProtected)
 	}
 	assert.Nil(t, condition(status.JobFacts{}), "nothing is known to be amiss")
 	c := condition(status.JobFacts{Uninhibited: "i/o timeout"})
@@ -173,7 +173,7 @@ func TestGuardOfAnEndedJobIsAMatterOfThePast(t *testing.T) {
 }
 
 func guarded(f status.JobFacts) metav1.Condition {
-	c := meta.FindStatusCondition(status.Job(f, nil, 1, time.Unix(0, 0)), v1alpha1.ConditionGuarded)
+	c := meta.FindStatusCondition(status.Job(f, nil, 1, time.Unix(0, 0)), v1alpha1.ConditionProtected)
 	if c == nil {
 		return metav1.Condition{}
 	}

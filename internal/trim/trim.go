@@ -83,7 +83,7 @@ func job(o *v1alpha1.FirmwareJob) {
 	for i := range o.Status.Steps {
 		s := &o.Status.Steps[i]
 		if isOver {
-			s.Message, s.BootID, s.ProgressPercent = "", "", nil
+			s.Message, s.ProgressPercent = "", nil
 		}
 		share(&s.Name, &s.Device)
 	}

@@ -103,12 +103,9 @@ func (r *Reconciler) end(ctx context.Context, j *v1alpha1.FirmwareJob) error {
 	s := j.Status.DeepCopy()
 	s.Conditions = status.JobNodeGone(j.Spec.NodeName, s.Conditions, j.Generation, now.Time)
 	s.ObservedGeneration, s.CompletionTime = j.Generation, &now
-	if s.Maintenance != nil && s.Maintenance.EndTime == nil {
-		s.Maintenance.EndTime = &now
-	}
 	for i := range s.Steps {
 		if s.Steps[i].State == v1alpha1.StepRunning {
-			s.Steps[i].State, s.Steps[i].FinishTime = v1alpha1.StepFailed, &now
+			s.Steps[i].State, s.Steps[i].CompletionTime = v1alpha1.StepFailed, &now
 			s.Steps[i].Message = "The Node is gone; how the step ended is not known."
 		}
 	}

@@ -101,7 +101,7 @@ func (c *cluster) report(j *v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
 		{Type: v1alpha1.ConditionMaintenanceReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, LastTransitionTime: now},
 		{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted, LastTransitionTime: now},
 	}
-	s.Maintenance, s.StartTime = &v1alpha1.MaintenanceWindow{StartTime: &now}, &now
+	s.StartTime = &now
 	s.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepRunning}, {Name: "reboot", State: v1alpha1.StepPending}}
 	version, err := fieldset.ApplyAdmission(c.Context(), c.Client, j, j.ResourceVersion, s.Conditions)
 	require.NoError(c, err)
@@ -201,7 +201,6 @@ func TestDeletedNodeLeavesNothingBehind(t *testing.T) {
 	assert.True(t, meta.IsStatusConditionFalse(running.Status.Conditions, v1alpha1.ConditionMaintenanceReady))
 	assert.True(t, meta.IsStatusConditionTrue(running.Status.Conditions, v1alpha1.ConditionAdmitted), "the ledger's condition is the rollout's")
 	assert.NotNil(t, running.Status.CompletionTime)
-	assert.NotNil(t, running.Status.Maintenance.EndTime)
 	assert.Equal(t, v1alpha1.StepFailed, running.Status.Steps[0].State)
 	assert.Equal(t, v1alpha1.StepPending, running.Status.Steps[1].State)
 

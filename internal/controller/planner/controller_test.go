@@ -51,7 +51,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithStatusSubresource(&v1alpha1.NodeDevice{}, &v1alpha1.FirmwareJob{}).
 		WithIndex(&v1alpha1.NodeDevice{}, index.NodeName, index.ByNode).
 		WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).
-		WithIndex(&v1alpha1.FirmwareJob{}, index.BadImages, index.ByBadImages).
+		WithIndex(&v1alpha1.FirmwareJob{}, index.Blamed, index.ByBlamed).
 		WithInterceptorFuncs(interceptor.Funcs{Create: w.stamp}).Build()
 	w.restart()
 	return w

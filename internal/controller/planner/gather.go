@@ -104,8 +104,8 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 	}
 	f.sources = sources.Items
 	var reports v1alpha1.FirmwareJobList
-	withBadImages := client.MatchingFields{index.BadImages: index.Some}
-	if err := r.client.List(ctx, &reports, withBadImages, client.UnsafeDisableDeepCopy); err != nil {
+	withBlame := client.MatchingFields{index.Blamed: index.Some}
+	if err := r.client.List(ctx, &reports, withBlame, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list firmware jobs with bad images: %w", err)
 	}
 	jobs := make([]*v1alpha1.FirmwareJob, len(reports.Items))

@@ -49,7 +49,7 @@ var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
 // jobChanged passes what a decision depends on; progress does not.
 var jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
 	return a.Ended() != b.Ended() || a.Held() != b.Held() || a.Admitted() != b.Admitted() ||
-		!slices.Equal(a.Status.BadImages, b.Status.BadImages)
+		!slices.Equal(a.Status.Blamed, b.Status.Blamed)
 })
 
 // findings is the part of a device's conditions that a decision depends on.

@@ -34,14 +34,14 @@ func (w *world) elsewhere(n int) {
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("elsewhere-%d", n), UID: types.UID(fmt.Sprint("elsewhere-", n))},
 		Spec: v1alpha1.FirmwareJobSpec{
 			NodeName: "gpu-2", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{
-				{Name: "gpu-2-nic", Version: fmt.Sprint(n), Digest: digest(n)},
+				{Name: "gpu-2-nic", Model: connectX6, Version: fmt.Sprint(n), Digest: digest(n)},
 			}},
 		},
 	}
 	require.NoError(w, w.Create(w.Context(), j))
 	j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted}}
-	j.Status.BadImages = []v1alpha1.BadImage{{Device: "gpu-2-nic", Digest: digest(n), Model: connectX6}}
-	j.Status.Steps = []v1alpha1.JobStep{{Name: "health", State: v1alpha1.StepFailed, FinishTime: &finish}}
+	j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: "gpu-2-nic"}}
+	j.Status.Steps = []v1alpha1.JobStep{{Name: "health", State: v1alpha1.StepFailed, CompletionTime: &finish}}
 	require.NoError(w, w.Status().Update(w.Context(), j))
 	w.clock = w.clock.Add(time.Second)
 }
@@ -164,8 +164,8 @@ func TestWhatWasRolledBackIsNotPlannedAgain(t *testing.T) {
 	w.settle()
 	j := w.queued()
 	finish := metav1.NewTime(w.clock)
-	j.Status.BadImages = []v1alpha1.BadImage{{Device: node + "-nic", Digest: digest(2), Model: connectX6}}
-	w.set(j, []v1alpha1.JobStep{{Name: "health", State: v1alpha1.StepFailed, FinishTime: &finish}},
+	j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: node + "-nic"}}
+	w.set(j, []v1alpha1.JobStep{{Name: "health", State: v1alpha1.StepFailed, CompletionTime: &finish}},
 		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionRolledBack)
 	w.settle()
 	require.Equal(t, "disk=3", devices(w.queued()), "the health of the node failed, and only the adapter is to blame")
@@ -187,7 +187,7 @@ func TestALiftIsForTheFleetAndARetryForTheNodeThatFailed(t *testing.T) {
 	w.source("s", image(2, 2))
 	w.settle()
 	j := w.queued()
-	j.Status.BadImages = []v1alpha1.BadImage{{Device: node + "-nic", Digest: digest(2), Model: connectX6}}
+	j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: node + "-nic"}}
 	w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionRolledBack)
 	w.lift("s")
 	w.settle()
@@ -346,8 +346,8 @@ func TestAHeldNodeIsNotRetriedWhileTheImageThatFailedIsQuarantined(t *testing.T)
 		w.source("s", image(2, 2))
 		w.settle()
 		j := w.queued()
-		j.Status.BadImages = []v1alpha1.BadImage{{Device: node + "-nic", Digest: digest(2), Model: connectX6}}
-		w.set(j, []v1alpha1.JobStep{{Name: "restore", Device: node + "-nic", Phase: v1alpha1.StepPhaseRollback, State: v1alpha1.StepFailed}},
+		j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: node + "-nic"}}
+		w.set(j, []v1alpha1.JobStep{{Name: "restore", Device: node + "-nic", Part: v1alpha1.PartRollback, State: v1alpha1.StepFailed}},
 			v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
 		w.retry()
 		w.settle()
@@ -495,7 +495,7 @@ func TestTheOnlyReportOfABadImageIsKept(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2))
 	w.settle()
 	j := w.queued()
-	j.Status.BadImages = []v1alpha1.BadImage{{Device: node + "-nic", Digest: digest(2), Model: connectX6}}
+	j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: node + "-nic"}}
 	w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionRolledBack)
 	for i := range 12 {
 		w.clock = w.clock.Add(time.Second)

@@ -36,7 +36,7 @@ func (f facts) retryDelay(d *v1alpha1.NodeDevice, image v1alpha1.Digest) retryDe
 		if u == nil || u.Digest != image || u.UniqueID != d.Status.UniqueID || !j.FailedOn(d.Name) {
 			continue
 		}
-		if j.Held() || j.ReportsBadImage(d.Name) || !isPassing(j) {
+		if j.Held() || j.Blames(d.Name) || !isPassing(j) {
 			return retryDelay{untilAsked: true}
 		}
 		delay.until = f.failed[j.UID].Add(RetryPause(failures))

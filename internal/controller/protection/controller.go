@@ -56,7 +56,7 @@ var (
 	jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
 		return a.Admitted() != b.Admitted() || a.Ended() != b.Ended() || a.Held() != b.Held() ||
 			(a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) || !slices.Equal(a.Finalizers, b.Finalizers) ||
-			!maps.Equal(a.Annotations, b.Annotations) || !slices.Equal(a.Status.BadImages, b.Status.BadImages)
+			!maps.Equal(a.Annotations, b.Annotations) || !slices.Equal(a.Status.Blamed, b.Status.Blamed)
 	})
 	sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
 		return a.Generation != b.Generation || !equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine) ||
@@ -71,7 +71,7 @@ var (
 
 // toReporters are the jobs that report bad images.
 func (r *Reconciler) toReporters(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{index.BadImages: index.Some})
+	return r.list(ctx, client.MatchingFields{index.Blamed: index.Some})
 }
 
 // toJobs are the jobs of a Node.
@@ -133,7 +133,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		}
 		f.hasNode = err == nil
 	}
-	if len(f.job.Status.BadImages) > 0 {
+	if len(f.job.Status.Blamed) > 0 {
 		var sources v1alpha1.FirmwareSourceList
 		if err := r.direct.List(ctx, &sources); err != nil {
 			return f, fmt.Errorf("list firmware sources: %w", err)

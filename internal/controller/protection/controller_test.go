@@ -67,7 +67,7 @@ func (c *cluster) job(name string, kinds ...string) *v1alpha1.FirmwareJob {
 	c.Helper()
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
 		NodeName: "n1", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
-			Name: "n1-nic", UniqueID: "nic", Version: "2", Digest: digest,
+			Name: "n1-nic", UniqueID: "nic", Model: "15b3:101d", Version: "2", Digest: digest,
 		}}},
 	}}
 	require.NoError(c, c.Client.Create(c.Context(), j))
@@ -189,7 +189,7 @@ func TestWhatADeletedJobReportsIsRecordedBeforeItGoes(t *testing.T) {
 	c.awaitProtected(j)
 	c.delete(j)
 	c.update(j, func() {
-		j.Status.BadImages = []v1alpha1.BadImage{{Device: "n1-nic", Digest: digest, Model: "15b3:101d"}}
+		j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: "n1-nic"}}
 		j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{
 			Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUnhealthy, LastTransitionTime: metav1.Now(),
 		})
@@ -214,7 +214,7 @@ func TestAPersonCanLetAReportGoThatNoSourceRecords(t *testing.T) {
 	j := c.job("j", v1alpha1.ConditionAdmitted)
 	c.awaitProtected(j)
 	c.update(j, func() {
-		j.Status.BadImages = []v1alpha1.BadImage{{Device: "n1-nic", Digest: digest, Model: "15b3:101d"}}
+		j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: "n1-nic"}}
 	})
 	c.confirm(j)
 	c.delete(j)

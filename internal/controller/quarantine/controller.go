@@ -90,8 +90,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	var f facts
 	var jobs v1alpha1.FirmwareJobList
-	withBadImages := client.MatchingFields{index.BadImages: index.Some}
-	if err := r.client.List(ctx, &jobs, withBadImages, client.UnsafeDisableDeepCopy); err != nil {
+	withBlame := client.MatchingFields{index.Blamed: index.Some}
+	if err := r.client.List(ctx, &jobs, withBlame, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list firmware jobs with bad images: %w", err)
 	}
 	var sources v1alpha1.FirmwareSourceList

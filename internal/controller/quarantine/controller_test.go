@@ -109,12 +109,12 @@ func (w *ward) fail(name string, n int, model string) {
 	w.Helper()
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
 		NodeName: "n1", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
-			Name: nic, UniqueID: "nic", Version: fmt.Sprint(n), Digest: digest(n),
+			Name: nic, UniqueID: "nic", Model: model, Version: fmt.Sprint(n), Digest: digest(n),
 		}}},
 	}}
 	require.NoError(w, w.Create(w.Context(), j))
 	meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted})
-	j.Status.BadImages = []v1alpha1.BadImage{{Device: nic, Digest: digest(n), Model: model, Message: "no link"}}
+	j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: nic, Message: "no link"}}
 	require.NoError(w, w.Status().Update(w.Context(), j))
 }
 

@@ -30,9 +30,9 @@ func admitted(o client.Object) bool {
 	return ok && j.Admitted()
 }
 
-func badImages(o client.Object) []v1alpha1.BadImage {
+func badImages(o client.Object) []v1alpha1.BlamedDevice {
 	if j, ok := o.(*v1alpha1.FirmwareJob); ok {
-		return j.Status.BadImages
+		return j.Status.Blamed
 	}
 	return nil
 }

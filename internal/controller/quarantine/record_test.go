@@ -25,13 +25,13 @@ func TestASourceThatCannotBeWrittenKeepsNoOtherFromItsQuarantine(t *testing.T) {
 	require.NoError(t, err)
 	refused := errors.New("refused")
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.FirmwareSource{}).
-		WithIndex(&v1alpha1.FirmwareJob{}, index.BadImages, index.ByBadImages).
+		WithIndex(&v1alpha1.FirmwareJob{}, index.Blamed, index.ByBlamed).
 		WithObjects(holder("a"), holder("b"), &v1alpha1.FirmwareJob{
 			ObjectMeta: metav1.ObjectMeta{Name: "j1", UID: "j1"},
 			Spec:       v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Devices: []v1alpha1.TaskDevice{{Name: nic, Version: "1", Digest: digest(1), Model: model}}}},
 			Status: v1alpha1.FirmwareJobStatus{
 				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue}},
-				BadImages:  []v1alpha1.BadImage{{Device: nic, Digest: digest(1), Model: model}},
+				Blamed:     []v1alpha1.BlamedDevice{{Device: nic}},
 			},
 		}).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration,

@@ -59,7 +59,7 @@ func verdictOn(j *v1alpha1.FirmwareJob, device string) schedule.Verdict {
 		return schedule.Succeeded
 	case !j.FailedOn(device):
 		return schedule.Unknown
-	case j.Held(), j.ReportsBadImage(device), !saysNothing(j.FailureReason()):
+	case j.Held(), j.Blames(device), !saysNothing(j.FailureReason()):
 		return schedule.Failed
 	}
 	return schedule.Unknown

@@ -28,7 +28,7 @@ func TestWhatAJobShowsAboutAnImage(t *testing.T) {
 	onAnother := ended(failedFor(v1alpha1.ReasonWriteFailed))
 	onAnother.Status.Steps = []v1alpha1.JobStep{{Name: "flash", Device: "disk", State: v1alpha1.StepFailed}}
 	reported := ended(failedFor(v1alpha1.ReasonTimedOut))
-	reported.Status.BadImages = []v1alpha1.BadImage{{Device: "nic"}}
+	reported.Status.Blamed = []v1alpha1.BlamedDevice{{Device: "nic"}}
 	for name, c := range map[string]struct {
 		job  *v1alpha1.FirmwareJob
 		want schedule.Verdict

@@ -24,7 +24,7 @@ var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 
 // jobChanged passes what may change a decision; progress does not.
 var jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
-	return stateOf(a) != stateOf(b) || !ptr.Equal(a.Spec.Priority, b.Spec.Priority) || !slices.Equal(a.Status.BadImages, b.Status.BadImages)
+	return stateOf(a) != stateOf(b) || !ptr.Equal(a.Spec.Priority, b.Spec.Priority) || !slices.Equal(a.Status.Blamed, b.Status.Blamed)
 })
 
 // templateChanged passes what may change the order of the queue.

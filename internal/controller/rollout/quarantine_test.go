@@ -47,9 +47,11 @@ func (w *world) adapter(node, model string) {
 // flash queues a job that flashes image n to the node's network adapter.
 func (w *world) flash(name, node string, n int) {
 	w.Helper()
+	var nic v1alpha1.NodeDevice
+	require.NoError(w, client.IgnoreNotFound(w.Get(w.Context(), client.ObjectKey{Name: node + "-nic"}, &nic)))
 	w.create(&v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
 		NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
-			Name: node + "-nic", UniqueID: "nic", Version: fmt.Sprint(n), Digest: digest(n),
+			Name: node + "-nic", UniqueID: "nic", Model: nic.Status.PCIID, Version: fmt.Sprint(n), Digest: digest(n),
 		}}},
 	}})
 }
@@ -62,18 +64,18 @@ func (w *world) steps(name, node string) {
 }
 
 // rolledBack ends a job that blames its image and brought the old one back: its node is well and gives its place back.
-func (w *world) rolledBack(job, model string) {
+func (w *world) rolledBack(job string) {
 	w.Helper()
 	u := w.job(job).Spec.Task.Devices[0]
 	w.report(job, map[string]bool{v1alpha1.ConditionReady: false, v1alpha1.ConditionFailed: true, v1alpha1.ConditionRolledBack: true},
-		v1alpha1.BadImage{Device: u.Name, Digest: u.Digest, Model: model, Message: "no link"})
+		v1alpha1.BlamedDevice{Device: u.Name, Message: "no link"})
 }
 
-func (w *world) rollingBack(job, model string) {
+func (w *world) rollingBack(job string) {
 	w.Helper()
 	u := w.job(job).Spec.Task.Devices[0]
 	w.report(job, map[string]bool{v1alpha1.ConditionReady: false, v1alpha1.ConditionRolledBack: false},
-		v1alpha1.BadImage{Device: u.Name, Digest: u.Digest, Model: model})
+		v1alpha1.BlamedDevice{Device: u.Name})
 }
 
 // holding creates a source that holds the images of these numbers.
@@ -132,11 +134,11 @@ func TestAPlaceThatABadImageFreesGoesToNoOtherNodeWithIt(t *testing.T) {
 	o := w.operator()
 	o.pass()
 	require.Equal(t, []string{"job-n1"}, w.ledger("default"))
-	w.rollingBack("job-n1", connectX6)
+	w.rollingBack("job-n1")
 	o.pass()
 	assert.Equal(t, v1alpha1.ReasonQuarantined, w.reason("job-n2"), "it says so while the rollback still runs")
 	w.clock = w.clock.Add(time.Minute)
-	w.rolledBack("job-n1", connectX6)
+	w.rolledBack("job-n1")
 	o.pass()
 	w.operator().pass()
 	assert.Empty(t, w.ledger("default"), "the place is free and stays so")
@@ -186,7 +188,7 @@ func TestAJobWithAPlaceIsNotAdmittedWhenItsImageTurnsOutBad(t *testing.T) {
 	_, err := dying.Reconcile(t.Context(), ctrl.Request{})
 	require.ErrorIs(t, err, errCrash)
 	require.Equal(t, []string{"job-n1", "job-n2"}, w.ledger("default"))
-	w.rolledBack("job-n1", connectX6)
+	w.rolledBack("job-n1")
 	o.pass()
 	assert.Equal(t, []string{"job-n1"}, w.admitted())
 	assert.Equal(t, v1alpha1.ReasonQuarantined, w.reason("job-n2"))
@@ -206,7 +208,7 @@ func TestADeletedJobsReportIsNotForgottenBeforeASourceHasIt(t *testing.T) {
 	w.flash("job-n2", "n2", 2)
 	o := w.operator()
 	o.pass()
-	w.rolledBack("job-n1", connectX6)
+	w.rolledBack("job-n1")
 	o.pass()
 	w.delete("job-n1")
 	require.Equal(t, []string{"job-n1"}, w.admitted(), "it stays until a source has it")
@@ -372,10 +374,10 @@ func (c *chaos) event() {
 		c.end(func(job, model string) {
 			c.failed[c.image(job)+" "+model] = c.clock
 			if c.random.IntN(2) == 0 {
-				c.rollingBack(job, model)
+				c.rollingBack(job)
 				c.o.pass()
 			}
-			c.rolledBack(job, model)
+			c.rolledBack(job)
 		})
 	case 6:
 		c.remember()

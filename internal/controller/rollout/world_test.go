@@ -240,9 +240,9 @@ func (w *world) queue(name, node string) *v1alpha1.FirmwareJob {
 }
 
 // report writes conditions of a job, and the images it found bad, as the daemon does.
-func (w *world) report(job string, conditions map[string]bool, bad ...v1alpha1.BadImage) {
+func (w *world) report(job string, conditions map[string]bool, blamed ...v1alpha1.BlamedDevice) {
 	w.Helper()
-	body := v1alpha1.FirmwareJobStatus{BadImages: bad}
+	body := v1alpha1.FirmwareJobStatus{Blamed: blamed}
 	for kind, is := range conditions {
 		s := metav1.ConditionFalse
 		if is {

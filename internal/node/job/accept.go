@@ -86,7 +86,7 @@ func updateOf(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) journal.Update {
 	out := journal.Update{
 		Device: u.Name, UniqueID: u.UniqueID, FromVersion: u.FromVersion, Version: u.Version, Digest: string(u.Digest),
 		RollbackDigest: string(u.RollbackDigest),
-		Class:          inventory.Class(s.Class), Model: cmp.Or(u.Model, s.ModelKey()),
+		Class:          inventory.Class(s.Class),
 	}
 	if s.Firmware != nil {
 		out.Driver = s.Firmware.Driver

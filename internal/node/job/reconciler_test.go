@@ -167,7 +167,7 @@ func TestJobRunsOnlyWhenAdmittedAndIsReportedToTheEnd(t *testing.T) {
 	got = d.get("j")
 	assert.NotNil(t, got.Status.CompletionTime)
 	assert.EqualValues(t, 1, got.Status.Reboots)
-	assert.NotNil(t, got.Status.Maintenance.EndTime)
+	assert.Equal(t, v1alpha1.ReasonReleased, condition(got, v1alpha1.ConditionMaintenanceReady).Reason)
 	assert.Nil(t, condition(got, v1alpha1.ConditionReconciling))
 	assert.True(t, meta.IsStatusConditionTrue(got.Status.Conditions, v1alpha1.ConditionComplete))
 	assert.Positive(t, d.refreshes, "R000-12: results are published first")

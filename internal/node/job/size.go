@@ -11,18 +11,18 @@ import (
 
 // Bounds in bytes of JSON, which keep a job of many devices under 256 KiB. The journal of the node has everything.
 const (
-	// maxSize is for the updates, the steps and the bad images together. The API server notes of each update and of each bad image who
+	// maxSize is for the updates, the steps and the blame together. The API server notes of each update and of each blamed device who
 	// wrote it: the updates count twice, and the rest is left for the others.
-	maxSize          = 184 << 10
-	minStepsSize     = 16 << 10
-	maxBadImagesSize = 48 << 10
-	// shortMessage is how short the message of a step or of a bad image becomes, in bytes.
+	maxSize      = 184 << 10
+	minStepsSize = 16 << 10
+	maxBlameSize = 48 << 10
+	// shortMessage is how short the message of a step or of a blamed device becomes, in bytes.
 	shortMessage = 64
 )
 
-// roomForSteps is what the updates and the bad images of a job leave to its steps.
-func roomForSteps(updates []journal.Update, bad []v1alpha1.BadImage) int {
-	return max(maxSize-2*size(updates)-size(bad), minStepsSize)
+// roomForSteps is what the updates and the blame of a job leave to its steps.
+func roomForSteps(updates []journal.Update, blamed []v1alpha1.BlamedDevice) int {
+	return max(maxSize-2*size(updates)-size(blamed), minStepsSize)
 }
 
 // brief shortens the steps until they fit into the room: first the messages of those that neither run nor failed, then all messages. Then the
@@ -60,14 +60,14 @@ func brief(steps []v1alpha1.JobStep, room int) []v1alpha1.JobStep {
 	return steps
 }
 
-// briefImages shortens the messages of bad images until they fit. None is left out.
-func briefImages(images []v1alpha1.BadImage) []v1alpha1.BadImage {
-	for limit := maxBadImageMessage / 2; limit >= shortMessage && size(images) > maxBadImagesSize; limit /= 2 {
-		for i := range images {
-			images[i].Message = text.Clip(images[i].Message, limit)
+// briefBlame shortens the messages of blamed devices until they fit. None is left out.
+func briefBlame(blamed []v1alpha1.BlamedDevice) []v1alpha1.BlamedDevice {
+	for limit := maxBlameMessage / 2; limit >= shortMessage && size(blamed) > maxBlameSize; limit /= 2 {
+		for i := range blamed {
+			blamed[i].Message = text.Clip(blamed[i].Message, limit)
 		}
 	}
-	return images
+	return blamed
 }
 
 func size(of any) int {

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,18 +29,15 @@ func Status(s engine.Snapshot, node string, old v1alpha1.FirmwareJobStatus, gene
 		StartTime:          stamp(&j.Accepted),
 		Reboots:            int32(j.Record.Reboots()), //nolint:gosec // at most 3
 		Verdict:            verdictOf(j),
-		BadImages:          badImages(j),
-		Retry:              j.Retry,
+		Blamed:             blamed(j),
+		Request:            j.Retry,
 	}
-	out.Steps = brief(steps(s), roomForSteps(j.Updates, out.BadImages))
+	out.Steps = brief(steps(s), roomForSteps(j.Updates, out.Blamed))
 	switch {
 	case j.Record.Outcome != "":
 		out.CompletionTime = stamp(j.Finished)
 	case j.Record.Released: // the job has ended; only its node is not back yet
 		out.CompletionTime = old.CompletionTime
-	}
-	if j.MaintenanceStarted != nil {
-		out.Maintenance = &v1alpha1.MaintenanceWindow{StartTime: stamp(j.MaintenanceStarted), EndTime: stamp(j.MaintenanceEnded)}
 	}
 	return out
 }
@@ -104,25 +100,22 @@ func archived(r step.Record) (all bool, noWayBack []string) {
 	return all, noWayBack
 }
 
-// badImages lists the images that are at fault, with the models they are at fault for.
-func badImages(j journal.Job) []v1alpha1.BadImage {
+// blamed lists the devices whose images are at fault.
+func blamed(j journal.Job) []v1alpha1.BlamedDevice {
 	f := j.Record.Failure
 	if f == nil {
 		return nil
 	}
-	var out []v1alpha1.BadImage
+	var out []v1alpha1.BlamedDevice
 	for _, u := range j.Updates {
 		if slices.Contains(f.Blames, u.Device) {
-			out = append(out, v1alpha1.BadImage{
-				Device: u.Device, Digest: v1alpha1.Digest(u.Digest), Model: cmp.Or(u.Model, v1alpha1.AnyModel),
-				Message: text.Clip(f.Message, maxBadImageMessage), Evidence: evidence(j),
-			})
+			out = append(out, v1alpha1.BlamedDevice{Device: u.Device, Evidence: evidence(j), Message: text.Clip(f.Message, maxBlameMessage)})
 		}
 	}
-	return briefImages(out)
+	return briefBlame(out)
 }
 
-// evidence is what the report of bad images is based on. A network that was missed and came back with the previous firmware,
+// evidence is what the blame is based on. A network that was missed and came back with the previous firmware,
 // in the boot of the rollback, is the firmware's doing.
 func evidence(j journal.Job) v1alpha1.Evidence {
 	if j.Record.Failure.Evidence == step.Network && !j.Record.RolledBack() {
@@ -150,11 +143,11 @@ func steps(s engine.Snapshot) []v1alpha1.JobStep {
 	current := s.Job.Record.Current()
 	for i, st := range s.Job.Record.Steps {
 		js := v1alpha1.JobStep{
-			Name: string(st.Kind), Device: st.Device, Priority: st.Priority, State: v1alpha1.StepState(st.State), Attempt: st.Attempt,
-			StartTime: stamp(st.Started), FinishTime: stamp(st.Finished), BootID: st.BootID, Message: text.Clip(st.Message, maxMessage),
+			Name: string(st.Kind), Device: st.Device, State: v1alpha1.StepState(st.State), Attempt: st.Attempt,
+			StartTime: stamp(st.Started), CompletionTime: stamp(st.Finished), Message: text.Clip(st.Message, maxMessage),
 		}
 		if st.Rollback {
-			js.Phase = v1alpha1.StepPhaseRollback
+			js.Part = v1alpha1.PartRollback
 		}
 		if i == current && st.State == step.Running {
 			js.ProgressPercent = s.Percent
@@ -167,11 +160,11 @@ func steps(s engine.Snapshot) []v1alpha1.JobStep {
 	return shown(out, current)
 }
 
-// Bounds of the API: the steps of a job, and the bytes of a step's message and of a bad image's message.
+// Bounds of the API: the steps of a job, and the bytes of a step's message and of a blamed device's message.
 const (
-	maxSteps           = 512
-	maxMessage         = 1024
-	maxBadImageMessage = 512
+	maxSteps        = 512
+	maxMessage      = 1024
+	maxBlameMessage = 512
 )
 
 // shown are at most as many steps as the API allows: the last ones, or those from the current step on if it is not among
@@ -209,7 +202,5 @@ func verdictOf(j journal.Job) *v1alpha1.HealthVerdict {
 	if v == nil {
 		return nil
 	}
-	return &v1alpha1.HealthVerdict{
-		Result: v1alpha1.HealthResult(v.Result), BootID: v.BootID, Time: *stamp(&v.Time), Job: v.Job, Complaints: v.Complaints,
-	}
+	return &v1alpha1.HealthVerdict{Result: v1alpha1.HealthResult(v.Result), BootID: v.BootID, Complaints: v.Complaints}
 }

@@ -26,7 +26,7 @@ func TestReportSaysWhatItIsBasedOn(t *testing.T) {
 	evidence := func(of step.Evidence, rollback *step.Rollback) v1alpha1.Evidence {
 		j.Record.Failure = &step.Failure{Reason: step.Unhealthy, Blames: []string{"nic"}, Evidence: of}
 		j.Record.Rollback = rollback
-		bad := job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now()).BadImages
+		bad := job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now()).Blamed
 		require.Len(t, bad, 1)
 		return bad[0].Evidence
 	}
@@ -66,7 +66,7 @@ func TestAJobOfManyDevicesIsReportedBriefly(t *testing.T) {
 	var updates []journal.Update
 	for i := range 100 {
 		updates = append(updates, journal.Update{Class: inventory.Disk,
-			Device: long(253, i), UniqueID: long(36, i), Model: long(257, i), Digest: fmt.Sprintf("sha256:%064x", i),
+			Device: long(253, i), UniqueID: long(36, i), Digest: fmt.Sprintf("sha256:%064x", i),
 		})
 	}
 	j := journal.Job{Name: "j", Updates: updates, Record: engine.NewRecord(plan.DefaultCatalog(), updates)}
@@ -91,8 +91,8 @@ func TestAJobOfManyDevicesIsReportedBriefly(t *testing.T) {
 	out, err := json.Marshal(got)
 	require.NoError(t, err)
 	assert.Less(t, len(out), 130<<10)
-	assert.Len(t, got.BadImages, 100, "each of them is quarantined")
-	assert.NotEmpty(t, got.BadImages[0].Message)
+	assert.Len(t, got.Blamed, 100, "each of them is quarantined")
+	assert.NotEmpty(t, got.Blamed[0].Message)
 	at := slices.IndexFunc(got.Steps, func(s v1alpha1.JobStep) bool { return s.State == v1alpha1.StepFailed })
 	require.GreaterOrEqual(t, at, 0, "the failed step is listed")
 	assert.Equal(t, j.Record.Steps[failed].Device, got.Steps[at].Device)

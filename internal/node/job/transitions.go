@@ -15,7 +15,6 @@ var transitions = []struct{ condition, kind, action string }{
 	{v1alpha1.ConditionFailed, corev1.EventTypeWarning, "Update"},
 	{v1alpha1.ConditionMaintenanceReady, corev1.EventTypeNormal, "Maintain"},
 	{v1alpha1.ConditionRolledBack, corev1.EventTypeWarning, "RollBack"},
-	{v1alpha1.ConditionWriteExposed, corev1.EventTypeWarning, "Write"},
 }
 
 // emitTransitions emits an event for each transition between the old status of a job and the new one.
@@ -26,9 +25,9 @@ func emitTransitions(recorder events.EventRecorder, job *v1alpha1.FirmwareJob, n
 			recorder.Eventf(job, nil, t.kind, c.Reason, t.action, "%s", c.Message)
 		}
 	}
-	guarded := meta.FindStatusCondition(now.Conditions, v1alpha1.ConditionGuarded)
-	if guarded != nil && guarded.Status == metav1.ConditionFalse && !meta.IsStatusConditionFalse(job.Status.Conditions, v1alpha1.ConditionGuarded) {
-		recorder.Eventf(job, nil, corev1.EventTypeWarning, guarded.Reason, "Guard", "%s", guarded.Message)
+	was, is := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionProtected), meta.FindStatusCondition(now.Conditions, v1alpha1.ConditionProtected)
+	if is != nil && is.Status == metav1.ConditionFalse && (was == nil || was.Status != is.Status || was.Reason != is.Reason) {
+		recorder.Eventf(job, nil, corev1.EventTypeWarning, is.Reason, "Protect", "%s", is.Message)
 	}
 	wasHeld := meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionHeld)
 	stalled := meta.FindStatusCondition(now.Conditions, v1alpha1.ConditionStalled)

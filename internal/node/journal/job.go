@@ -98,8 +98,6 @@ type Update struct {
 	Device   string          `json:"device"`
 	UniqueID string          `json:"uniqueID"`
 	Class    inventory.Class `json:"class"`
-	// Model is the kind of the device, under which a bad image is reported.
-	Model string `json:"model,omitempty"`
 	// Driver of the device; the steps it provides apply to the device too.
 	Driver string `json:"driver,omitempty"`
 	// FromVersion ran when the update was planned, and Version should run after it.

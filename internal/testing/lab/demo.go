@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // DemoOptions configure the demo.
@@ -166,12 +167,9 @@ func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, began time
 		node.Reboots = n.Reboots()
 		for _, j := range jobs.Items {
 			earlier := j.CreationTimestamp.Time.Before(began.Truncate(time.Second))
-			if m := j.Status.Maintenance; j.Spec.NodeName == n.Name && !earlier && m != nil && m.StartTime != nil {
+			if start, end := maintained(&j); j.Spec.NodeName == n.Name && !earlier && start != nil {
 				node.Maintenances++
-				node.MaintenanceStart = &m.StartTime.Time
-				if m.EndTime != nil {
-					node.MaintenanceEnd = &m.EndTime.Time
-				}
+				node.MaintenanceStart, node.MaintenanceEnd = start, end
 			}
 		}
 		needed := 0 // in a directory of an earlier demo the machines run their targets already
@@ -199,4 +197,18 @@ func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, began time
 	r.Result = "Succeeded"
 	r.fail(errors.Join(failure, err))
 	return err
+}
+
+// maintained is when the maintenance of a job began and ended; nil for what did not happen.
+func maintained(j *v1alpha1.FirmwareJob) (start, end *time.Time) {
+	for _, s := range j.Status.Steps {
+		switch at := s.CompletionTime; {
+		case s.State != v1alpha1.StepSucceeded || at == nil:
+		case s.Name == string(plan.Maintenance):
+			start = &at.Time
+		case s.Name == string(plan.Release):
+			end = &at.Time
+		}
+	}
+	return start, end
 }

@@ -45,7 +45,7 @@ func TestNodeThatAnAdapterCutsOffOverARebootIsRestoredByItsGuard(t *testing.T) {
 		}
 		return s != nil
 	})
-	assert.Equal(t, "True "+v1alpha1.ReasonSucceeded, s.condition(v1alpha1.ConditionGuarded))
+	assert.Equal(t, "True "+v1alpha1.ReasonSucceeded, s.condition(v1alpha1.ConditionProtected))
 	assert.Zero(t, s.node.DaemonPID(), "nothing starts the daemon")
 	eventually(t, "the kubelet, which ran the guard before the write, starts it after the boot", func() bool {
 		started, refused := s.node.static.seen()
@@ -59,7 +59,7 @@ func TestNodeThatAnAdapterCutsOffOverARebootIsRestoredByItsGuard(t *testing.T) {
 	assert.Equal(t, "28.39.1002", running())
 	s.requireRolledBack(key, "28.39.1002")
 	eventually(t, "the image is quarantined", func() bool { return s.quarantined(bad[0]) })
-	assert.Equal(t, v1alpha1.EvidenceDevice, s.job().Status.BadImages[0].Evidence)
+	assert.Equal(t, v1alpha1.EvidenceDevice, s.job().Status.Blamed[0].Evidence)
 	eventually(t, "no guard is left", func() bool { return len(leftOfGuard(t, s.node)) == 0 })
 	for _, n := range l.Nodes {
 		if n != s.node {

@@ -44,10 +44,10 @@ func (s *scene) wantAs(rule string, change func(*target)) target {
 	return list[0]
 }
 
-func (s *scene) step(name string, phase v1alpha1.StepPhase) v1alpha1.StepState {
+func (s *scene) step(name string, part v1alpha1.StepPart) v1alpha1.StepState {
 	if j := s.job(); j != nil {
 		for _, st := range j.Status.Steps {
-			if st.Name == name && st.Phase == phase {
+			if st.Name == name && st.Part == part {
 				return st.State
 			}
 		}
@@ -86,7 +86,7 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		t.Parallel()
 		s := l.scene(t, 0)
 		bad := s.wantAs("cx6dx", func(t *target) { t.image.LinkDown = true })
-		eventually(t, "the rollback writes", func() bool { return s.step("restore", v1alpha1.StepPhaseRollback) == v1alpha1.StepRunning })
+		eventually(t, "the rollback writes", func() bool { return s.step("restore", v1alpha1.PartRollback) == v1alpha1.StepRunning })
 		s.node.KillDaemon()
 		require.NoError(t, s.node.StartDaemon())
 		s.requireRolledBack("nic0", "22.39.1002")

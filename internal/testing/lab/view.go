@@ -87,7 +87,7 @@ func jobStep(j *v1alpha1.FirmwareJob) (step, progress string) {
 			done++
 		case v1alpha1.StepRunning:
 			step = s.Name
-			if s.Phase == v1alpha1.StepPhaseRollback {
+			if s.Part == v1alpha1.PartRollback {
 				step = "rollback: " + step
 			}
 			if s.Device != "" {

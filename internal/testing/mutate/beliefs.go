@@ -10,8 +10,8 @@ func beliefs() []Mutant {
 	)
 	return []Mutant{
 		{What: "the report of a job that was never admitted is believed", File: report, Old: "if !j.Admitted() {", New: "if j.Admitted() && !j.Admitted() {"},
-		{What: "the model that the node states is believed", File: report, Old: "cmp.Or(u.Model, bad.Model)", New: "cmp.Or(bad.Model, u.Model)"},
-		{What: "an image that the job was not to flash is believed to be bad", File: report, Old: "u.Digest != bad.Digest || ", New: ""},
+		{What: "a device without a model has its image quarantined", File: report, Old: ` || u.Model == ""`, New: ""},
+		{What: "blame of another device is believed", File: report, Old: "u.Name != blamed.Device || ", New: ""},
 		{What: "one node quarantines for the fleet", File: set, Old: "fleet || len(nodes) > 1 && len(sure) > 0:", New: "fleet || len(sure) > 0:"},
 		{What: "a second node confirms nothing", File: set, Old: "fleet || len(nodes) > 1 && len(sure) > 0:", New: "fleet:"},
 		{What: "a node that missed its network quarantines alone", File: set, Old: "len(sure) > 0 || len(nodes) > 1:", New: "len(nodes) > 0:"},

@@ -76,7 +76,7 @@ func (s *scene) guardRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !there || !meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionGuarded) {
+	if !there || !meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionProtected) {
 		return fmt.Errorf("the write began without a guard: %s", trial.Describe(job))
 	}
 	return s.Until(ctx, "the guard's pod runs", func(ctx context.Context) (bool, error) {

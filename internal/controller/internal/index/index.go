@@ -12,8 +12,8 @@ import (
 // NodeName is the index of NodeDevices and FirmwareJobs by their node. The API server selects by the same field.
 const NodeName = "spec.nodeName"
 
-// BadImages is the index of the FirmwareJobs that report bad images, all under the key Some. Only a cache has it.
-const BadImages = "status.badImages"
+// Blamed is the index of the FirmwareJobs that blame devices, all under the key Some. Only a cache has it.
+const Blamed = "status.blamed"
 
 // Unhealthy is the index of the NodeDevices that a job left unhealthy, all under the key Some. Only a cache has it.
 const Unhealthy = "status.unhealthy"
@@ -21,7 +21,7 @@ const Unhealthy = "status.unhealthy"
 // Model is the index of the NodeFirmwares by their machine model: the name of its FirmwareCatalog. Only a cache has it.
 const Model = "status.machine"
 
-// Some is the only key of the indexes BadImages and Unhealthy.
+// Some is the only key of the indexes Blamed and Unhealthy.
 const Some = "some"
 
 // Register adds the indexes to a cache. It must be called once, before the cache starts.
@@ -32,8 +32,8 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &v1alpha1.FirmwareJob{}, NodeName, ByNode); err != nil {
 		return fmt.Errorf("index firmware jobs by node: %w", err)
 	}
-	if err := indexer.IndexField(ctx, &v1alpha1.FirmwareJob{}, BadImages, ByBadImages); err != nil {
-		return fmt.Errorf("index firmware jobs by bad images: %w", err)
+	if err := indexer.IndexField(ctx, &v1alpha1.FirmwareJob{}, Blamed, ByBlamed); err != nil {
+		return fmt.Errorf("index firmware jobs by blame: %w", err)
 	}
 	if err := indexer.IndexField(ctx, &v1alpha1.NodeDevice{}, Unhealthy, ByUnhealthy); err != nil {
 		return fmt.Errorf("index unhealthy node devices: %w", err)
@@ -55,9 +55,9 @@ func ByNode(o client.Object) []string {
 	return nil
 }
 
-// ByBadImages is the key of a FirmwareJob in the index BadImages.
-func ByBadImages(o client.Object) []string {
-	if j, ok := o.(*v1alpha1.FirmwareJob); ok && len(j.Status.BadImages) > 0 {
+// ByBlamed is the key of a FirmwareJob in the index Blamed.
+func ByBlamed(o client.Object) []string {
+	if j, ok := o.(*v1alpha1.FirmwareJob); ok && len(j.Status.Blamed) > 0 {
 		return []string{Some}
 	}
 	return nil
