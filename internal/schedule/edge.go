@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
 // Target is the update of one model of device to one image. Waves and halts count nodes for each target.
@@ -73,4 +75,22 @@ func targets(edges []JobEdge) (out []JobEdge) {
 // has reports whether one of the edges has the target.
 func has(edges []JobEdge, t Target) bool {
 	return slices.ContainsFunc(edges, func(e JobEdge) bool { return e.Target == t })
+}
+
+// EdgeOf is the update of a device of a model, which may not be known.
+func EdgeOf(model, from, version string, digest v1alpha1.Digest) Edge {
+	return Edge{Target: Target{Model: cmp.Or(model, v1alpha1.AnyModel), Version: version, Digest: string(digest)}, From: from}
+}
+
+// WithEdge adds an edge to those of a job, in order. Of two devices with the same edge, the one that failed counts, and a
+// success counts only where neither is unknown.
+func WithEdge(edges []JobEdge, e JobEdge) []JobEdge {
+	at, found := slices.BinarySearchFunc(edges, e, func(a, b JobEdge) int { return a.Edge.Compare(b.Edge) })
+	if !found {
+		return slices.Insert(edges, at, e)
+	}
+	if old := &edges[at].Verdict; e.Verdict == Failed || *old == Succeeded {
+		*old = e.Verdict
+	}
+	return edges
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -100,7 +99,7 @@ func devicesOf(n Node, version string) []device {
 
 // edge is the update of a device.
 func (d device) edge() schedule.Edge {
-	return rollout.EdgeOf(d.Model, d.Version, d.To, d.Digest)
+	return schedule.EdgeOf(d.Model, d.Version, d.To, d.Digest)
 }
 
 // fill says what a queued job updates: the devices that are not done. One whose image is quarantined keeps the others not waiting,
@@ -130,7 +129,7 @@ func (r *run) fill(n *node, j *schedule.Job) {
 	n.updates, j.Devices, j.Edges = due, nil, nil
 	for _, i := range due {
 		j.Devices = append(j.Devices, n.devices[i].Name)
-		j.Edges = rollout.WithEdge(j.Edges, schedule.JobEdge{Edge: n.devices[i].edge()})
+		j.Edges = schedule.WithEdge(j.Edges, schedule.JobEdge{Edge: n.devices[i].edge()})
 	}
 }
 

@@ -59,7 +59,7 @@ func (r *run) enter(n *node, job string) bool {
 	if p.Spec.MaxQueued == nil {
 		return true
 	}
-	if rollout.SettingsOf(r.policies[n.pool.at:n.pool.at+1], n.Labels).InWave {
+	if schedule.SettingsOf(r.policies[n.pool.at:n.pool.at+1], n.Labels).InWave {
 		r.queues.EnterAlways(p.Name, n.Name, job)
 		return true
 	}

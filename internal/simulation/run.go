@@ -296,7 +296,7 @@ func (n *node) finish(blamed, others schedule.Verdict, device int) {
 		if i == device {
 			v = blamed
 		}
-		j.Edges = rollout.WithEdge(j.Edges, schedule.JobEdge{Edge: n.devices[i].edge(), Verdict: v})
+		j.Edges = schedule.WithEdge(j.Edges, schedule.JobEdge{Edge: n.devices[i].edge(), Verdict: v})
 	}
 }
 

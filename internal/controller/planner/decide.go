@@ -12,7 +12,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -256,7 +255,7 @@ func sameUpdate(a, b v1alpha1.TaskDevice) bool {
 }
 
 // sameTerms reports whether a job may begin under the conditions that the node's policy sets now.
-func sameTerms(a *v1alpha1.JobTask, b rollout.Settings) bool {
+func sameTerms(a *v1alpha1.JobTask, b schedule.Settings) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a.Require)), b.Require)
 }
 
@@ -303,7 +302,7 @@ func jobName(node, previous, fingerprint string) string {
 }
 
 // fingerprint is the same for the same work and different for different work.
-func fingerprint(updates []v1alpha1.TaskDevice, terms rollout.Settings) string {
+func fingerprint(updates []v1alpha1.TaskDevice, terms schedule.Settings) string {
 	work := make([]string, 0, 4*len(updates)+len(terms.Require))
 	for _, r := range terms.Require {
 		work = append(work, string(r))

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
@@ -63,7 +62,7 @@ func (f facts) unqueued(queued []v1alpha1.FirmwareJob) (out []schedule.Edge) {
 		if !is || isQueued(u, queued) || f.retryDelay(d, u.Digest).untilAsked {
 			continue
 		}
-		e := rollout.EdgeOf(u.Model, u.FromVersion, u.Version, u.Digest)
+		e := schedule.EdgeOf(u.Model, u.FromVersion, u.Version, u.Digest)
 		if at, found := slices.BinarySearchFunc(out, e, schedule.Edge.Compare); !found {
 			out = slices.Insert(out, at, e)
 		}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
@@ -36,7 +36,7 @@ type facts struct {
 	// failed is when this process first saw each failed job, by its clock.
 	failed map[types.UID]time.Time
 	// settings are what the node's RolloutPolicy says about how its jobs run.
-	settings rollout.Settings
+	settings schedule.Settings
 	// sources belong to the cache and must not be changed.
 	sources []v1alpha1.FirmwareSource
 	// bad are the images that are quarantined in the fleet, and pool is the RolloutPolicy of the node.
@@ -97,7 +97,7 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 	if err := r.client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list rollout policies: %w", err)
 	}
-	f.settings = rollout.SettingsOf(policies.Items, nodeLabels)
+	f.settings = schedule.SettingsOf(policies.Items, nodeLabels)
 	var sources v1alpha1.FirmwareSourceList
 	if err := r.client.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list firmware sources: %w", err)

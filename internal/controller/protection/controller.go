@@ -23,6 +23,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
@@ -102,9 +103,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	switch decide(f) {
 	case protect:
-		_, err = Add(ctx, r.client, f.job, f.job.ResourceVersion)
+		_, err = fieldset.ProtectJob(ctx, r.client, f.job, f.job.ResourceVersion)
 	case letGo:
-		err = remove(ctx, r.client, f.job)
+		err = fieldset.ReleaseJob(ctx, r.client, f.job)
 	}
 	switch {
 	case apierrors.IsConflict(err): // the cache is behind, and the change may be one that starts no pass

@@ -23,6 +23,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/trim"
 )
@@ -115,7 +116,7 @@ func (c *cluster) stays(j *v1alpha1.FirmwareJob) {
 	c.Helper()
 	c.markers++
 	later := c.job(fmt.Sprintf("later-%d", c.markers))
-	version, err := protection.Add(c.Context(), c.Client, later, later.ResourceVersion)
+	version, err := fieldset.ProtectJob(c.Context(), c.Client, later, later.ResourceVersion)
 	require.NoError(c, err)
 	require.NotEmpty(c, version)
 	c.delete(later)
@@ -159,7 +160,7 @@ func TestAFinishedJobIsNotProtectedAnyMore(t *testing.T) {
 func TestAJobThatWasNeverAdmittedGoesAtOnce(t *testing.T) {
 	c := newCluster(t)
 	j := c.job("j")
-	_, err := protection.Add(t.Context(), c.Client, j, j.ResourceVersion)
+	_, err := fieldset.ProtectJob(t.Context(), c.Client, j, j.ResourceVersion)
 	require.NoError(t, err)
 	c.start(false)
 	c.stays(j)

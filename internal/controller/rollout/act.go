@@ -156,7 +156,7 @@ func (r *Reconciler) unrivalled(ctx context.Context, admit []schedule.Admission,
 			continue
 		}
 		p.Status.Admitted = slices.DeleteFunc(p.Status.Admitted, func(e v1alpha1.AdmittedNode) bool {
-			return slices.Contains(withdraw[p.Name], entryOf(e))
+			return slices.Contains(withdraw[p.Name], schedule.EntryOf(e))
 		})
 		if err := fieldset.ApplyRollout(ctx, r.client, p); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("withdraw from ledger of rollout policy %s: %w", p.Name, err))
@@ -171,8 +171,8 @@ func inLedgers(policies []v1alpha1.RolloutPolicy, a schedule.Admission, over map
 	for _, p := range policies {
 		for _, e := range p.Status.Admitted {
 			if p.Name == a.Policy {
-				mine = mine || entryOf(e) == a.Entry
-			} else if e.Node == a.Entry.Node && !over[entryOf(e)] {
+				mine = mine || schedule.EntryOf(e) == a.Entry
+			} else if e.Node == a.Entry.Node && !over[schedule.EntryOf(e)] {
 				rival = true
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
@@ -54,7 +53,7 @@ func (r *Reconciler) writeAdmitted(ctx context.Context, t telling) (outcome, err
 	}
 	var err error
 	if want.Status == metav1.ConditionTrue {
-		version, err = protection.Add(ctx, r.client, j, version)
+		version, err = fieldset.ProtectJob(ctx, r.client, j, version)
 	}
 	if err == nil {
 		version, err = fieldset.ApplyAdmission(ctx, r.client, j, version, conditions)

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -328,14 +328,14 @@ func TestAPolicyWithoutASelectorChoosesEveryNode(t *testing.T) {
 	assert.Empty(t, w.admitted())
 	assert.EqualValues(t, 2, w.policy("freeze").Status.Nodes.Selected)
 	assert.Zero(t, w.policy("default").Status.Nodes.Selected)
-	assert.Empty(t, rollout.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).Require)
+	assert.Empty(t, schedule.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).Require)
 	w.change("freeze", func(p *v1alpha1.RolloutPolicy) {
 		p.Spec.Require = v1alpha1.Requirements{v1alpha1.RequireWriteProtection, v1alpha1.RequireRollback}
 	})
 	o.pass()
 	both := []v1alpha1.RolloutPolicy{*newPolicy("lenient", intstr.FromInt32(1), nil), *w.policy("freeze")}
 	for range 2 { // of two policies that select a node the strictest counts, whatever their order
-		settings := rollout.SettingsOf(both, nil)
+		settings := schedule.SettingsOf(both, nil)
 		assert.Equal(t, v1alpha1.Requirements{v1alpha1.RequireRollback, v1alpha1.RequireWriteProtection}, settings.Require)
 		slices.Reverse(both)
 	}

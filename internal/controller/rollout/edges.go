@@ -1,9 +1,7 @@
 package rollout
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -24,29 +22,11 @@ func (r *Reconciler) edges(ctx context.Context, jobs map[string]*v1alpha1.Firmwa
 					return nil, err
 				}
 			}
-			edge := EdgeOf(model, u.FromVersion, u.Version, u.Digest)
-			out[uid] = WithEdge(out[uid], schedule.JobEdge{Edge: edge, Verdict: verdictOn(j, u.Name)})
+			edge := schedule.EdgeOf(model, u.FromVersion, u.Version, u.Digest)
+			out[uid] = schedule.WithEdge(out[uid], schedule.JobEdge{Edge: edge, Verdict: verdictOn(j, u.Name)})
 		}
 	}
 	return out, nil
-}
-
-// EdgeOf is the update of a device of a model, which may not be known.
-func EdgeOf(model, from, version string, digest v1alpha1.Digest) schedule.Edge {
-	return schedule.Edge{Target: schedule.Target{Model: cmp.Or(model, v1alpha1.AnyModel), Version: version, Digest: string(digest)}, From: from}
-}
-
-// WithEdge adds an edge to those of a job, in order. Of two devices with the same edge, the one that failed counts, and a
-// success counts only where neither is unknown.
-func WithEdge(edges []schedule.JobEdge, e schedule.JobEdge) []schedule.JobEdge {
-	at, found := slices.BinarySearchFunc(edges, e, func(a, b schedule.JobEdge) int { return a.Edge.Compare(b.Edge) })
-	if !found {
-		return slices.Insert(edges, at, e)
-	}
-	if old := &edges[at].Verdict; e.Verdict == schedule.Failed || *old == schedule.Succeeded {
-		*old = e.Verdict
-	}
-	return edges
 }
 
 // verdictOn is what a job has shown about the image of one of its devices. A failure that says nothing about the image counts

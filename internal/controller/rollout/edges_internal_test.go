@@ -56,9 +56,9 @@ func TestAnEdgeOfTwoDevicesSucceedsWhenBothDo(t *testing.T) {
 		{schedule.Unknown, schedule.Failed, schedule.Failed},
 	} {
 		for _, verdicts := range [][2]schedule.Verdict{{c.a, c.b}, {c.b, c.a}} {
-			edge := EdgeOf("15b3:101d", "1", "2", "")
-			other := EdgeOf("15b3:101d", "0", "2", "")
-			got := WithEdge(WithEdge(WithEdge(nil, schedule.JobEdge{Edge: edge, Verdict: verdicts[0]}), schedule.JobEdge{Edge: other}),
+			edge := schedule.EdgeOf("15b3:101d", "1", "2", "")
+			other := schedule.EdgeOf("15b3:101d", "0", "2", "")
+			got := schedule.WithEdge(schedule.WithEdge(schedule.WithEdge(nil, schedule.JobEdge{Edge: edge, Verdict: verdicts[0]}), schedule.JobEdge{Edge: other}),
 				schedule.JobEdge{Edge: edge, Verdict: verdicts[1]})
 			assert.Equal(t, []schedule.JobEdge{{Edge: other}, {Edge: edge, Verdict: c.want}}, got)
 		}

@@ -14,12 +14,13 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 // policyChanged passes what may change a decision: the spec, or a ledger somebody changed. Counters do not.
 var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 	return a.Generation != b.Generation || !slices.EqualFunc(a.Status.Admitted, b.Status.Admitted,
-		func(x, y v1alpha1.AdmittedNode) bool { return entryOf(x) == entryOf(y) })
+		func(x, y v1alpha1.AdmittedNode) bool { return schedule.EntryOf(x) == schedule.EntryOf(y) })
 })
 
 // jobChanged passes what may change a decision; progress does not.

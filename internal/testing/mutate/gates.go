@@ -20,7 +20,7 @@ func gates() []Mutant {
 			Old: "if !x.job.ProtectionRequired {", New: "if x.job.Record.RollbackRequired || !x.job.Record.Inherited {"},
 		{What: "a write begins whose protection failed", File: "pkg/command/protection.go", Packages: []string{"pkg/command"},
 			Old: "if w.record.Protected || ", New: "if !w.record.Protected || "},
-		{What: "a policy that requires protected writes or a way back is not asked", File: "internal/controller/rollout/settings.go", Packages: []string{"internal/controller/rollout"},
+		{What: "a policy that requires protected writes or a way back is not asked", File: "internal/schedule/policy.go", Packages: []string{"internal/controller/rollout"},
 			Old: "out.Require = append(out.Require, spec.Require...)", New: "out.Require = nil"},
 		{What: "a device that was not changed is blamed", File: gate,
 			Old: "if a.Failure != nil && !d.s.Rollback && d.r.Touched(d.s.Device) {", New: "if a.Failure != nil && !d.s.Rollback {"},

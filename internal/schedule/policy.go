@@ -1,13 +1,14 @@
-package rollout
+package schedule
 
 import (
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 // Settings are what the RolloutPolicy of a node says about how its jobs run.
@@ -27,11 +28,11 @@ type Settings struct {
 // SettingsOf are the settings of the policies that admit jobs of a node with these labels. While several policies choose
 // the node, nothing is admitted there, and what any of them requires and the longest duration count.
 func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Settings {
-	all := make([]schedule.Policy, len(policies))
+	all := make([]Policy, len(policies))
 	for i := range policies {
-		all[i] = basicPolicy(&policies[i])
+		all[i] = PoolOf(&policies[i])
 	}
-	chosen := schedule.Chosen(all, node)
+	chosen := Chosen(all, node)
 	var out Settings
 	for i := range policies {
 		spec := &policies[i].Spec
@@ -62,4 +63,51 @@ func inWave(waves []v1alpha1.RolloutWave, node map[string]string) bool {
 		s, err := metav1.LabelSelectorAsSelector(w.NodeSelector)
 		return err == nil && s.Matches(labels.Set(node))
 	})
+}
+
+// PoolOf is which nodes a policy chooses, how many of them it lets go, and its ledger: what a node needs that asks which policy
+// it belongs to.
+func PoolOf(p *v1alpha1.RolloutPolicy) Policy {
+	out := Policy{
+		Name: p.Name, Paused: p.Spec.State == v1alpha1.RolloutPaused, Aborted: p.Spec.State == v1alpha1.RolloutAborted,
+		Selector: labels.Everything(), MaxUnavailable: intstr.FromInt32(1),
+	}
+	if m := p.Spec.MaxUnavailable; m != nil {
+		out.MaxUnavailable = *m
+	}
+	if p.Name != v1alpha1.DefaultRolloutPolicy && p.Spec.NodeSelector != nil {
+		s, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
+		if err != nil {
+			out.Invalid, s = fmt.Sprintf("spec.nodeSelector: %s", err), validPart(p.Spec.NodeSelector)
+		}
+		out.Selector = s
+	}
+	for _, e := range p.Status.Admitted {
+		out.Ledger = append(out.Ledger, EntryOf(e))
+	}
+	return out
+}
+
+// validPart is the selector without its invalid requirements. What a person meant by the whole chooses no other nodes,
+// because all requirements must hold.
+func validPart(selector *metav1.LabelSelector) labels.Selector {
+	out := labels.NewSelector()
+	add := func(part metav1.LabelSelector) {
+		if s, err := metav1.LabelSelectorAsSelector(&part); err == nil {
+			requirements, _ := s.Requirements()
+			out = out.Add(requirements...)
+		}
+	}
+	for key, value := range selector.MatchLabels {
+		add(metav1.LabelSelector{MatchLabels: map[string]string{key: value}})
+	}
+	for _, e := range selector.MatchExpressions {
+		add(metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{e}})
+	}
+	return out
+}
+
+// EntryOf is an entry of a ledger.
+func EntryOf(e v1alpha1.AdmittedNode) Entry {
+	return Entry{Node: e.Node, Job: e.Job, UID: e.JobUID}
 }
