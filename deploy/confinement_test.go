@@ -613,6 +613,8 @@ func (i *installation) attempts() []attempt {
 		{"operator", "release a node", patch(nodeFirmware("node-a"), `{"spec":{"requests":{"release":"now"}}}`), "machineSerial only"},
 		{"operator", "retry on a node", patch(nodeFirmware("node-a"), `{"spec":{"requests":{"retry":"now"}}}`), "machineSerial only"},
 		{"operator", "bind pins", patch(nodeFirmware("node-a"), `{"spec":{"machineSerial":"A"}}`), ""},
+		{"operator", "say that a pin matches nothing", status(nodeFirmware("node-a"), conditions("PinsUnmatched")), ""},
+		{"a", "say that its pins match", status(nodeFirmware("node-a"), `{"conditions":[]}`), operators},
 		{"operator", "mark a node's firmware as obsolete", patch(nodeFirmware("node-a"), `{"metadata":{"labels":{"nodefirmware.io/obsolete":"true"}}}`), ""},
 		{"operator", "say what is obsolete", status(nodeFirmware("node-a"), `{"obsolete":[{"kind":"FirmwareSource","name":"s","reason":"Updated"}]}`), ""},
 		{"operator", "label a node's firmware otherwise", patch(nodeFirmware("node-a"), `{"metadata":{"labels":{"a":"b"}}}`), "what a person writes"},

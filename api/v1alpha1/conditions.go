@@ -27,6 +27,9 @@ const (
 	// ConditionCurrent says on a NodeFirmware whether every object that the firmware of its devices came from is unchanged, so that kubectl
 	// can wait for it.
 	ConditionCurrent = "Current"
+	// ConditionPinsUnmatched (abnormal) is True on a NodeFirmware while one of its pins matches no device of the node. Templates assign
+	// nothing then to the devices that the pin may mean.
+	ConditionPinsUnmatched = "PinsUnmatched"
 	// ConditionHeld (abnormal) is True on a NodeFirmware and on the FirmwareJob while a failed job keeps the node in
 	// maintenance.
 	ConditionHeld = "Held"
@@ -70,7 +73,7 @@ const (
 	ReasonPending = "Pending"
 	// ReasonInvalidSpec: the spec is invalid; the message names the field.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonNoMatch: no device matches a template yet, or no node a rollout policy.
+	// ReasonNoMatch: no device matches a template yet, no node a rollout policy, or no device a pin that may be meant for this one.
 	ReasonNoMatch = "NoMatch"
 	// ReasonPaused: the object is paused by its spec.
 	ReasonPaused = "Paused"

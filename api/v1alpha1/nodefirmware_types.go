@@ -83,15 +83,15 @@ type FirmwarePin struct {
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
 }
 
-// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete and the condition
-// Current are written by the operator.
+// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete and the conditions
+// Current and PinsUnmatched are written by the operator.
 type NodeFirmwareStatus struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready, Current and, once a health gate has judged the node, Healthy; and, while they are True, Reconciling,
-	// Stalled, Held and Degraded.
+	// Stalled, Held, Degraded and PinsUnmatched.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

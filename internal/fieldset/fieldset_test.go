@@ -189,10 +189,12 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	c.create(node)
 	compared := v1alpha1.NodeFirmwareStatus{
 		Obsolete:   []v1alpha1.ObsoleteReference{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r", Reason: v1alpha1.ObsoleteUpdated}},
-		Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionCurrent),
+		Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionCurrent, v1alpha1.ConditionPinsUnmatched),
 	}
 	require.NoError(t, fieldset.ApplyNode(ctx, c, node.Name, v1alpha1.NodeFirmwareStatus{ObservedGeneration: 1, LastScanTime: &now}))
 	require.NoError(t, fieldset.ApplyProvenance(ctx, c, node.Name, compared))
+	_, err = fieldset.ApplyPins(ctx, c, node.Name, compared.Conditions)
+	require.NoError(t, err)
 	require.NoError(t, fieldset.ApplyMaintenanceRequest(ctx, c, node.Name, v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceDrain}))
 	require.NoError(t, fieldset.ApplyMaintenance(ctx, c, node.Name, v1alpha1.MaintenanceAnswer{RequestID: "1", State: v1alpha1.MaintenanceDrained}))
 	c.read(node)
@@ -201,6 +203,7 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 		"firmware-daemon":                    {"lastScanTime", "observedGeneration"},
 		"firmware-daemon-maintenance":        {"maintenanceRequest"},
 		"node-firmware-operator-maintenance": {"maintenance"},
+		"node-firmware-operator-assignment":  {"PinsUnmatched"},
 		"node-firmware-operator-provenance":  {"Current", "obsolete"},
 	}, c.owned(node))
 	require.NoError(t, fieldset.SetObsoleteLabel(ctx, c, node.Name))

@@ -14,11 +14,11 @@ import (
 )
 
 // FieldOwnerAssignment is the field manager of what templates and pins assign: origin and firmware in the spec of a NodeDevice, its
-// conditions Conflict and Blocked, and the status of templates.
+// conditions Conflict and Blocked, the condition PinsUnmatched of a NodeFirmware, and the status of templates.
 const FieldOwnerAssignment = v1alpha1.FieldOwnerOperator + "-assignment"
 
 // ApplyNode writes the status of a NodeFirmware without its maintenance, which has field managers of its own, and without what
-// ApplyProvenance writes, which is the operator's. The daemon of the node does so, or the pod that stands in for it.
+// ApplyProvenance and ApplyPins write, which is the operator's. The daemon of the node does so, or the pod that stands in for it.
 func ApplyNode(ctx context.Context, c client.Client, name string, s v1alpha1.NodeFirmwareStatus) error {
 	s.MaintenanceRequest, s.Maintenance = nil, nil
 	s.Obsolete, s.Conditions = nil, only(s.Conditions, status.NodeConditions...)
@@ -73,6 +73,15 @@ func ApplyAssignment(ctx context.Context, c client.Client, d *v1alpha1.NodeDevic
 	}
 	err := apply(ctx, c, FieldOwnerAssignment, part, "conditions of node device "+d.Name)
 	return part.ResourceVersion, err
+}
+
+// ApplyPins writes the condition PinsUnmatched of a NodeFirmware, and returns the version it left. The template controller of the
+// operator does so.
+func ApplyPins(ctx context.Context, c client.Client, name string, all []metav1.Condition) (string, error) {
+	pins, err := conditions(all, status.PinConditions...)
+	body := applyv1alpha1.NodeFirmware(name).WithStatus(applyv1alpha1.NodeFirmwareStatus().WithConditions(pins...))
+	err = apply(ctx, c, FieldOwnerAssignment, body, err, "pins of node firmware "+name)
+	return ptr.Deref(body.ResourceVersion, ""), err
 }
 
 // ApplyTemplate writes the status of a template, and returns the version it left. The template controller of the operator

@@ -224,8 +224,26 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	if f := w.firmwares[node]; f != nil {
 		retry = plan.Clearance(f.Spec.Requests.Retry)
 	}
+	pin := w.bruteUnmatched(o)
+	if len(pins) > 0 || decision.Conflict != nil || originOf(decision.Firmware, 0).Kind != v1alpha1.OriginTemplate {
+		pin = nil
+	}
+	if pin != nil && decision.Action == Assign {
+		switch originOf(current, 0).Kind {
+		case v1alpha1.OriginTemplate:
+			decision = Decision{Firmware: current}
+		case v1alpha1.OriginPin:
+			decision = Decision{Action: Remove}
+		default:
+			decision = Decision{}
+		}
+		decision.Blocked = &Block{Reason: v1alpha1.ReasonNoMatch, By: *pin}
+	}
 	decision.Verdict = plan.Decide(desired.Of(decision.Firmware.Desired(), retry), readable)
-	if f := decision.Firmware; f != nil && decision.Conflict == nil {
+	if pin != nil && decision.Verdict.Outcome.Due() {
+		decision.Blocked = &Block{Reason: v1alpha1.ReasonNoMatch, By: *pin}
+	}
+	if f := decision.Firmware; f != nil && decision.Conflict == nil && decision.Blocked == nil {
 		p := decision.Verdict
 		b := &Block{
 			Reason: string(p.Reason), Message: p.Message, By: originOf(f, 0),
@@ -254,6 +272,31 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	}
 	v.decisions[o.Name] = describe(decision, true)
 	w.bruteTallies(v, o, decision, rules, heldRule, plan.Decide(desired.Of(decision.Firmware.Desired(), retry), observed))
+}
+
+// bruteUnmatched is the pin that matches no device of the node and may mean this one.
+func (w *world) bruteUnmatched(o *v1alpha1.NodeDevice) *Party {
+	f := w.firmwares[o.Spec.NodeName]
+	if f == nil {
+		return nil
+	}
+	for i, p := range newPins(f) {
+		matches, bears, mine := false, false, false
+		for _, other := range w.devices {
+			d := DeviceOf(other)
+			if other.Spec.NodeName != o.Spec.NodeName || d.Class != v1alpha1.ClassNIC {
+				continue
+			}
+			matches = matches || p.Selector.Matches(d) || Unread(other) && p.Selector.MayMatch(d)
+			if serials := f.Spec.Pins[i].Selector.SerialNumbers; len(serials) > 0 && d.SerialNumber == serials[0] {
+				bears, mine = true, mine || other.Name == o.Name
+			}
+		}
+		if !matches && bears == mine {
+			return &p.Party
+		}
+	}
+	return nil
 }
 
 // originOf is the assigner, or the source, of an assignment.
@@ -375,10 +418,11 @@ func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules [
 		}
 		f := d.Firmware
 		switch {
+		case f == nil && d.Blocked != nil:
 		case f == nil && d.Conflict == nil:
 			t.Unassigned++
 		case originOf(f, 0).Kind != v1alpha1.OriginTemplate || originOf(f, 0).Name != name:
-		case p.Outcome == plan.UpToDate:
+		case p.Outcome == plan.UpToDate && (d.Blocked == nil || d.Blocked.Reason != v1alpha1.ReasonNoMatch):
 			list = &t.Devices
 			t.Applied++
 			w.inEffect[name+"/"+o.Spec.NodeName] = append(w.inEffect[name+"/"+o.Spec.NodeName], true)

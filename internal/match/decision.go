@@ -83,7 +83,7 @@ func (ix *Index) decide(d *device) (Decision, bool) {
 	if out.Conflict == nil {
 		out.Blocked = ix.blocked(d, out, want, noImage)
 	}
-	return out, true
+	return ix.holdOff(d, out), true
 }
 
 // assign is the policy: which firmware a device gets, and why that has no image if it has none.

@@ -46,11 +46,13 @@ type Affected struct {
 	Devices []string
 	// Templates are the names, in no order, of the templates whose tally changed.
 	Templates []string
+	// Nodes are the names, in no order, of the nodes of which other pins may match no device, or other devices come nearest to them.
+	Nodes []string
 	// Crowded is the name of a node of which a device was left out for the first time; usually empty.
 	Crowded string
 }
 
-type affected struct{ devices, templates map[string]struct{} }
+type affected struct{ devices, templates, nodes map[string]struct{} }
 
 type node struct {
 	name string
@@ -64,6 +66,12 @@ type node struct {
 	machineKnown       bool
 	vendor, model      string
 	pins               []*Rule
+	// met says for each of the pins how many of the devices it concerns.
+	met []met
+	// scanned says that the daemon has reported a complete scan.
+	scanned bool
+	// found is what the object says about pins that match nothing.
+	found finding
 	// otherMachine says that the pins are for another machine, which had this name; empty when they are not.
 	otherMachine string
 	retry        plan.Clearance
@@ -102,6 +110,7 @@ type device struct {
 
 	rules    []*Rule // of templates that choose the node, in order
 	pins     []*Rule
+	bonds    []bond // with each pin of the node
 	decision Decision
 	known    bool
 	tallied  []contribution
@@ -166,19 +175,23 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 		if m := o.Status.Machine; m != nil {
 			next.vendor, next.model = m.Vendor, m.Model
 		}
-		next.machineKnown = o.Status.Machine != nil || o.Status.LastScanTime != nil
+		next.scanned = o.Status.LastScanTime != nil
+		next.machineKnown = o.Status.Machine != nil || next.scanned
+		next.found = findingOf(o.Status.Conditions, v1alpha1.ConditionPinsUnmatched)
 		next.retry = desired.Retry(o)
 		spec := !n.firmware || next.firmwareUID != n.firmwareUID || next.firmwareGeneration != n.firmwareGeneration
 		next.otherMachine = otherMachine(o)
 		machine := next.machineKnown != n.machineKnown || next.otherMachine != n.otherMachine || next.vendor != n.vendor || next.model != n.model
-		if !spec && !machine {
-			return
+		if (spec || next.scanned != n.scanned || next.found != n.found) && (len(o.Spec.Pins) > 0 || next.found != finding{}) {
+			ix.affected.nodes[n.name] = struct{}{}
 		}
 		if spec {
 			next.pins = newPins(o)
 		}
 		*n = next
-		ix.refreshNode(n)
+		if spec || machine {
+			ix.refreshNode(n)
+		}
 	})
 }
 
@@ -367,9 +380,9 @@ func (ix *Index) DeleteDevice(name string) Affected {
 }
 
 func (ix *Index) event(f func()) Affected {
-	ix.affected = &affected{devices: map[string]struct{}{}, templates: map[string]struct{}{}}
+	ix.affected = &affected{devices: map[string]struct{}{}, templates: map[string]struct{}{}, nodes: map[string]struct{}{}}
 	f()
-	return Affected{Devices: keys(ix.affected.devices), Templates: keys(ix.affected.templates)}
+	return Affected{Devices: keys(ix.affected.devices), Templates: keys(ix.affected.templates), Nodes: keys(ix.affected.nodes)}
 }
 
 // keys are in order, so that the devices of a node, whose names begin with that of the node, follow each other.

@@ -38,6 +38,7 @@ func (ix *Index) refreshNode(n *node) {
 			ix.affected.templates[t.name] = struct{}{}
 		}
 	}
+	ix.rebind(n)
 	for _, d := range n.devices {
 		ix.rematch(d)
 		ix.refresh(d)

@@ -26,12 +26,18 @@ func (t *template) nearest() *Near {
 	nodes := slices.SortedFunc(maps.Keys(t.nodes), func(a, b *node) int { return cmp.Compare(a.name, b.name) })
 	var best *Near
 	for _, n := range nodes[:min(len(nodes), comparedNodes)] {
-		for _, name := range slices.Sorted(maps.Keys(n.devices)) {
-			for _, r := range t.compiled.Rules {
-				differs := r.Selector.differences(n.devices[name].facts)
-				if len(differs) > 0 && (best == nil || len(differs) < len(best.Differs)) {
-					best = &Near{Device: name, Rule: r.Rule, Differs: differs}
-				}
+		best = n.nearest(best, t.compiled.Rules...)
+	}
+	return best
+}
+
+// nearest compares the rules with the devices of a node. It returns best where none comes nearer.
+func (n *node) nearest(best *Near, rules ...*Rule) *Near {
+	for _, name := range slices.Sorted(maps.Keys(n.devices)) {
+		for _, r := range rules {
+			differs := r.Selector.differences(n.devices[name].facts)
+			if len(differs) > 0 && (best == nil || len(differs) < len(best.Differs)) {
+				best = &Near{Device: name, Rule: r.Rule, Differs: differs}
 			}
 		}
 	}

@@ -502,7 +502,7 @@ func TestRemovingTheCauseResolvesAConflict(t *testing.T) {
 		}
 		for name := range w.devices {
 			d, _ := ix.Decision(name)
-			if d.Conflict == nil || d.Conflict[0].Kind == v1alpha1.OriginPin {
+			if d.Conflict == nil || d.Conflict[0].Kind == v1alpha1.OriginPin || w.bruteUnmatched(w.devices[name]) != nil {
 				continue
 			}
 			stays := d.Conflict[0].Name

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -17,12 +18,13 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 	current := !d.current.equal(next)
 	seen := observe(o)
 	findings := [2]finding{
-		findingOf(o, v1alpha1.ConditionConflict), findingOf(o, v1alpha1.ConditionBlocked),
+		findingOf(o.Status.Conditions, v1alpha1.ConditionConflict), findingOf(o.Status.Conditions, v1alpha1.ConditionBlocked),
 	}
 	if !identity && !current && seen.equal(d.observed) && findings == d.findings {
 		return
 	}
 	compare := current || findings != d.findings
+	bonds := identity || seen.unread != d.observed.unread
 	if current {
 		ix.unlink(ix.byTemplate, templateOf(d.current), d)
 		ix.link(ix.byTemplate, templateOf(next), d)
@@ -32,7 +34,11 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 		ix.rematch(d)
 		ix.affectUnmatched(d.node)
 	}
+	turned := bonds && ix.bind(d)
 	ix.refresh(d)
+	if turned {
+		ix.refreshOthers(d)
+	}
 	if compare && d.known {
 		ix.affected.devices[d.name] = struct{}{}
 	}
@@ -45,6 +51,9 @@ func (ix *Index) drop(d *device) {
 	ix.unlink(ix.bySource, d.source, d)
 	delete(ix.devices, d.name)
 	delete(d.node.devices, d.name)
+	if ix.release(d) {
+		ix.refreshOthers(d)
+	}
 	ix.forget(d.node)
 	delete(ix.affected.devices, d.name)
 }
@@ -130,8 +139,8 @@ func templateOf(f *Assigned) string {
 	return ""
 }
 
-func findingOf(o *v1alpha1.NodeDevice, kind string) finding {
-	if c := meta.FindStatusCondition(o.Status.Conditions, kind); c != nil {
+func findingOf(conditions []metav1.Condition, kind string) finding {
+	if c := meta.FindStatusCondition(conditions, kind); c != nil {
 		return finding{c.Reason, c.Message}
 	}
 	return finding{}

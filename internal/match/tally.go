@@ -127,13 +127,13 @@ func (d *device) markFor(t *template) mark {
 	}
 	f := d.decision.Firmware
 	if templateOf(f) != t.name {
-		if f == nil && !conflict && d.decision.Conflict == nil {
+		if f == nil && d.decision.Conflict == nil && !d.decision.heldOff() {
 			m |= unassigned
 		}
 		return m
 	}
 	verdict := d.decision.Verdict
-	if verdict.Outcome == plan.UpToDate && !d.observed.unread {
+	if verdict.Outcome == plan.UpToDate && !d.observed.unread && !d.decision.heldOff() {
 		return m | applied
 	}
 	m |= notApplied

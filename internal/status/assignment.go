@@ -59,6 +59,9 @@ func blockMessage(b match.Block) string {
 	case v1alpha1.ReasonImageAmbiguous:
 		return fmt.Sprintf("FirmwareSource %q holds different images of version %s for this device (%s). Give each image its models or boardIDs.",
 			b.Source, b.Version, hardware(b))
+	case v1alpha1.ReasonNoMatch:
+		return fmt.Sprintf("The %s matches no device, and may be meant for this one: no template assigns or flashes anything here until it matches, "+
+			"or is removed. To see in what it differs: kubectl describe nfw %s", b.By, b.By.Name)
 	case v1alpha1.ReasonPaused:
 		return fmt.Sprintf("The assignment has no image yet and FirmwareTemplate %q is paused. Set its state to Active to continue.", b.By.Name)
 	case v1alpha1.ReasonInvalidSpec:

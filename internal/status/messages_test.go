@@ -31,6 +31,7 @@ var speakers = map[string]string{
 	"internal/status/nohandler.go":   "FirmwareJob",
 	"internal/status/node.go":        "NodeFirmware",
 	"internal/status/provenance.go":  "NodeFirmware",
+	"internal/status/pins.go":        "NodeFirmware",
 	"internal/status/device.go":      "NodeDevice",
 	"internal/status/assignment.go":  "NodeDevice",
 	"internal/status/template.go":    "FirmwareTemplate",

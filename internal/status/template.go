@@ -64,17 +64,21 @@ func noMatch(t match.Tally) string {
 	if t.Nearest == nil {
 		return fmt.Sprintf("No device matches on %s, and none is of the class that a rule names. To see what there is: kubectl get nodedevices -o wide", chosen)
 	}
-	var differs []string
-	for _, d := range t.Nearest.Differs {
+	return fmt.Sprintf("No device matches on %s. Rule %q is closest to device %s, but differs in %s. "+
+		"Correct the selector, or wait for the devices. To compare: kubectl get nodedevices -o wide",
+		chosen, t.Nearest.Rule, t.Nearest.Device, differences(t.Nearest))
+}
+
+func differences(n *match.Near) string {
+	var out []string
+	for _, d := range n.Differs {
 		has := d.Has
 		if has == "" {
 			has = "no value"
 		}
-		differs = append(differs, fmt.Sprintf("%s (the device reports %s)", d.Field, has))
+		out = append(out, fmt.Sprintf("%s (the device reports %s)", d.Field, has))
 	}
-	return fmt.Sprintf("No device matches on %s. Rule %q is closest to device %s, but differs in %s. "+
-		"Correct the selector, or wait for the devices. To compare: kubectl get nodedevices -o wide",
-		chosen, t.Nearest.Rule, t.Nearest.Device, strings.Join(differs, ", "))
+	return strings.Join(out, ", ")
 }
 
 func applied(t match.Tally) string {

@@ -53,7 +53,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// key is an item of the queue: a device to bring to its decision, or a template whose status may be out of date.
+// key is an item of the queue: a device to bring to its decision, a template whose status may be out of date, or a NodeFirmware
+// whose pins may match other devices.
 type key struct {
 	kind kind
 	name string
@@ -64,6 +65,7 @@ type kind byte
 const (
 	device kind = iota
 	template
+	pins
 	// filled stands for no object. No item of the queue is taken before the index is filled, so this one says that it is.
 	filled
 )
@@ -181,6 +183,8 @@ func keyOf(o client.Object) (key, bool) {
 		return key{device, o.GetName()}, true
 	case *v1alpha1.FirmwareTemplate:
 		return key{template, o.GetName()}, true
+	case *v1alpha1.NodeFirmware:
+		return key{pins, o.GetName()}, true
 	}
 	return key{}, false
 }
@@ -215,6 +219,9 @@ func (r *Reconciler) take(q queue, change func() match.Affected) {
 	for _, name := range affected.Templates {
 		r.enqueueAfter(q, key{template, name}, 0)
 	}
+	for _, name := range affected.Nodes {
+		r.enqueueAfter(q, key{pins, name}, settle)
+	}
 }
 
 // enqueueAfter adds a template to the queue of the statuses, where there is one, and everything else to q.
@@ -234,6 +241,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, k key) (reconcile.Result, er
 	switch k.kind {
 	case template:
 		return r.reconcileTemplate(ctx, k)
+	case pins:
+		return r.reconcilePins(ctx, k)
 	case filled:
 		r.statuses.release()
 		return reconcile.Result{}, nil

@@ -200,11 +200,13 @@ func (w *world) others() {
 		}
 		edit(w, &corev1.Node{ObjectMeta: node}, false, func(n *corev1.Node) { n.Labels = map[string]string{"pool": pool} })
 	case 10:
-		pinned := rapid.Bool().Draw(w.t, "pinned")
+		pinned := rapid.SampledFrom([]string{"", "101d", "1021"}).Draw(w.t, "pinned")
 		edit(w, &v1alpha1.NodeFirmware{ObjectMeta: node}, true, func(n *v1alpha1.NodeFirmware) {
-			if n.Spec.Pins = nil; pinned {
-				n.Spec.Pins = pinFor(node.Name, "101d").Spec.Pins
+			if n.Spec.Pins = nil; pinned != "" {
+				n.Spec.Pins = pinFor(node.Name, pinned).Spec.Pins
 			}
+			scanned := metav1.NewTime(w.clock)
+			n.Status.LastScanTime = &scanned
 		})
 	}
 }
@@ -251,7 +253,14 @@ func (q intakeQueue) Add(k key) {
 	}
 }
 
-func (q intakeQueue) AddAfter(k key, _ time.Duration) { q.w.resting[k] = struct{}{} }
+func (q intakeQueue) AddAfter(k key, wait time.Duration) {
+	switch {
+	case wait >= q.w.r.Resync:
+		q.w.resting[k] = struct{}{}
+	case !q.w.deaf:
+		q.w.later[k] = struct{}{}
+	}
+}
 
 // pass is one pass over an item of the queue.
 func (w *world) pass(k key) {
@@ -344,6 +353,14 @@ func (w *world) unmade() (out []string) {
 			out = append(out, fmt.Sprintf("%s: %+v, has %+v", name, tally, t.Status))
 		}
 	}
+	for name, o := range w.objects[kindOf(&v1alpha1.NodeFirmware{})] {
+		n := o.(*v1alpha1.NodeFirmware)
+		now, _ := fresh.Pins(name)
+		want := pinsOf(status.Pins(name, now.Unmatched, nil, n.Generation, w.clock))
+		if pinsOf(n.Status.Conditions) != want {
+			out = append(out, fmt.Sprintf("%s: %+v, has %+v", name, now, n.Status.Conditions))
+		}
+	}
 	return out
 }
 
@@ -357,6 +374,8 @@ func (w *world) Get(_ context.Context, k client.ObjectKey, into client.Object, _
 		*o = *cached.(*v1alpha1.NodeDevice)
 	case *v1alpha1.FirmwareTemplate:
 		*o = *cached.(*v1alpha1.FirmwareTemplate)
+	case *v1alpha1.NodeFirmware:
+		*o = *cached.(*v1alpha1.NodeFirmware)
 	}
 	return nil
 }
@@ -420,6 +439,15 @@ func (w *world) ApplyConditions(_ context.Context, d *v1alpha1.NodeDevice, versi
 			if c := meta.FindStatusCondition(all, kind); c != nil {
 				o.Status.Conditions = append(o.Status.Conditions, *c)
 			}
+		}
+	})
+}
+
+func (w *world) ApplyPins(_ context.Context, n *v1alpha1.NodeFirmware, all []metav1.Condition) (string, error) {
+	return w.write(n, func(client.Object) bool { return true }, func(now client.Object) {
+		o := now.(*v1alpha1.NodeFirmware)
+		if o.Status.Conditions = nil; len(all) > 0 {
+			o.Status.Conditions = all
 		}
 	})
 }

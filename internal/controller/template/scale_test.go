@@ -100,6 +100,10 @@ func (s *store) ApplyConditions(_ context.Context, d *v1alpha1.NodeDevice, _ str
 	return s.putDevice(d.Name, func(o *v1alpha1.NodeDevice) { o.Status.Conditions = all }), nil
 }
 
+func (s *store) ApplyPins(context.Context, *v1alpha1.NodeFirmware, []metav1.Condition) (string, error) {
+	return "", fmt.Errorf("apply pins: no node has any")
+}
+
 func (s *store) ApplyTemplateStatus(_ context.Context, t *v1alpha1.FirmwareTemplate, st v1alpha1.FirmwareTemplateStatus) (string, error) {
 	s.templateWrites++
 	o := t.DeepCopy()

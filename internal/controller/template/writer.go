@@ -21,6 +21,8 @@ type Writer interface {
 	// ApplyConditions sets the operator's conditions of a device to those of the given list. It refuses a device in
 	// another version than that given.
 	ApplyConditions(ctx context.Context, d *v1alpha1.NodeDevice, version string, all []metav1.Condition) (next string, err error)
+	// ApplyPins sets the condition of a NodeFirmware about its pins to that of the given list.
+	ApplyPins(ctx context.Context, n *v1alpha1.NodeFirmware, all []metav1.Condition) (version string, err error)
 	// ApplyTemplateStatus sets the status of a template. It refuses a template in another version.
 	ApplyTemplateStatus(ctx context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.FirmwareTemplateStatus) (version string, err error)
 }
@@ -39,6 +41,11 @@ func (a *Applier) ApplyFirmware(ctx context.Context, d *v1alpha1.NodeDevice, nex
 // ApplyConditions is the Writer's.
 func (a *Applier) ApplyConditions(ctx context.Context, d *v1alpha1.NodeDevice, version string, all []metav1.Condition) (string, error) {
 	return fieldset.ApplyAssignment(ctx, a.Client, d, version, all)
+}
+
+// ApplyPins is the Writer's.
+func (a *Applier) ApplyPins(ctx context.Context, n *v1alpha1.NodeFirmware, all []metav1.Condition) (string, error) {
+	return fieldset.ApplyPins(ctx, a.Client, n.Name, all)
 }
 
 // ApplyTemplateStatus is the Writer's.

@@ -7,6 +7,9 @@ func matches() []Mutant {
 	return []Mutant{
 		{What: "templates count beside a pin", File: decision,
 			Old: "case held == nil:\n\t\treturn d.pins, nil", New: "case held == nil:\n\t\treturn append(d.pins[:len(d.pins):len(d.pins)], d.rules...), nil"},
+		{What: "a pin that matches nothing holds no template", File: decision, Old: "return ix.holdOff(d, out), true", New: "return out, true"},
+		{What: "a pin that matches again lets the other devices wait", File: "internal/match/refresh.go",
+			Old: "\tif turned {\n\t\tix.refreshOthers(d)\n\t}\n\tif compare", New: "\tif compare"},
 		{What: "a pin for one device conflicts with one for its kind", File: "internal/match/lookup.go",
 			Old: "if slices.ContainsFunc(d.pins, isForOne) {", New: "if len(d.pins) > 2 {"},
 		{What: "a device that cannot be read loses the pin for it to one for its kind", File: decision,
