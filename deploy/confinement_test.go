@@ -118,7 +118,8 @@ func (i *installation) objects() []client.Object {
 	return append(out, i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io"), i.maintenance("node-firmware-node-b", "node-b", "nodefirmware.io"),
 		i.maintenance("foreign-a", "node-a", "other.example.com"), said("said-foreign", "kubelet", "Node", "node-a"),
 		said("said-by-a", "firmware-daemon", "FirmwareJob", "node-a-12345678"), said("said-by-b", "firmware-daemon", "FirmwareJob", "node-b-12345678"),
-		template("t"), source("s"), catalog(), rollout("p"), i.configMap("other", "x"), i.daemonPod("plain"))
+		template("t"), source("s"), catalog(),
+		changed(nodeFirmware("pinned"), func(n *v1alpha1.NodeFirmware) { n.Spec.ScanThreshold = "1h" }), rollout("p"), i.configMap("other", "x"), i.daemonPod("plain"))
 }
 
 func (i *installation) client(t *testing.T, config *rest.Config) client.Client {
@@ -382,6 +383,7 @@ const (
 	aChange     = "may not change or delete an object of node 'node-b'"
 	noClaim     = "names no node"
 	operators   = "are the operator's"
+	onlyLabel   = "nothing of a NodeFirmware but"
 	named       = "must be named after its node"
 	noMetadata  = "without labels, annotations and finalizers"
 	inOwnName   = "in its own name"
@@ -608,13 +610,21 @@ func (i *installation) attempts() []attempt {
 		{"operator", "delete a source", remove(source("s")), noVerb},
 		{"operator", "change a template", patch(template("t"), `{"spec":{"state":"Paused"}}`), noVerb},
 		{"operator", "change a policy", patch(rollout("p"), `{"spec":{"maxUnavailable":"100%"}}`), noVerb},
-		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), "machineSerial only"},
-		{"operator", "replace pins", patch(nodeFirmware("node-a"), `{"spec":{"pins":[{"name":"p","selector":{"class":"BIOS","vendor":"any"},"version":"1","sourceRef":{"name":"s"}}]}}`), "machineSerial only"},
-		{"operator", "release a node", patch(nodeFirmware("node-a"), `{"spec":{"requests":{"release":"now"}}}`), "machineSerial only"},
-		{"operator", "retry on a node", patch(nodeFirmware("node-a"), `{"spec":{"requests":{"retry":"now"}}}`), "machineSerial only"},
-		{"operator", "bind pins", patch(nodeFirmware("node-a"), `{"spec":{"machineSerial":"A"}}`), ""},
+		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), onlyLabel},
+		{"operator", "replace pins", patch(nodeFirmware("node-a"), `{"spec":{"pins":[{"name":"p","selector":{"class":"BIOS","vendor":"any"},"version":"1","sourceRef":{"name":"s"}}]}}`), onlyLabel},
+		{"operator", "release a node", patch(nodeFirmware("node-a"), `{"spec":{"requests":{"release":"now"}}}`), onlyLabel},
+		{"operator", "retry on a node", patch(nodeFirmware("node-a"), `{"spec":{"requests":{"retry":"now"}}}`), onlyLabel},
+		{"operator", "adopt a machine in place of a person", patch(nodeFirmware("node-a"), `{"spec":{"requests":{"adopt":"now"}}}`), onlyLabel},
+		{"operator", "remember the machine of the pins", status(nodeFirmware("node-a"), `{"pinnedMachine":"A","requests":{"adopt":"now"}}`), ""},
+		{"a", "say that the pins are for another machine", status(nodeFirmware("node-a"), `{"pinnedMachine":"B"}`), operators},
+		{"a", "answer a request to adopt", status(nodeFirmware("node-a"), `{"requests":{"adopt":"later"}}`), operators},
+		{"a", "answer a request to scan", status(nodeFirmware("node-a"), `{"requests":{"scan":"now"}}`), ""},
+		{"operator", "create a node's firmware", create(nodeFirmware("node-d")), ""},
+		{"operator", "create a node's firmware that releases the node", create(changed(nodeFirmware("node-e"), func(n *v1alpha1.NodeFirmware) { n.Spec.Requests.Release = "now" })), "without pins"},
+		{"operator", "delete a node's firmware", remove(nodeFirmware("node-a")), ""},
+		{"operator", "delete what a person wrote", remove(nodeFirmware("pinned")), "may not delete a NodeFirmware"},
 		{"operator", "say that a pin matches nothing", status(nodeFirmware("node-a"), conditions("PinsUnmatched")), ""},
-		{"a", "say that its pins match", status(nodeFirmware("node-a"), `{"conditions":[]}`), operators},
+		{"a", "say that its pins match nothing", status(nodeFirmware("node-a"), conditions("PinsUnmatched")), operators},
 		{"operator", "mark a node's firmware as obsolete", patch(nodeFirmware("node-a"), `{"metadata":{"labels":{"nodefirmware.io/obsolete":"true"}}}`), ""},
 		{"operator", "say what is obsolete", status(nodeFirmware("node-a"), `{"obsolete":[{"kind":"FirmwareSource","name":"s","reason":"Updated"}]}`), ""},
 		{"operator", "label a node's firmware otherwise", patch(nodeFirmware("node-a"), `{"metadata":{"labels":{"a":"b"}}}`), "what a person writes"},

@@ -49,9 +49,9 @@ type FirmwareTemplateSpec struct {
 	Rules []FirmwareRule `json:"rules,omitempty"`
 }
 
-// FirmwareRule assigns one firmware version to the devices its selector matches.
+// FirmwareRule assigns one firmware version to the devices its selector matches: on the nodes of a template, or, as a pin, on one node.
 type FirmwareRule struct {
-	// name identifies the rule within the template.
+	// name identifies the rule within its template, or the pin within its node.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

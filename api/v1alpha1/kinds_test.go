@@ -119,7 +119,7 @@ func TestNodeFirmwareIsUniquePerNode(t *testing.T) {
 func TestNodeFirmwareRoundTrip(t *testing.T) {
 	env := apitest.New(t)
 	written := validNodeFirmware()
-	written.Spec.Pins = append(written.Spec.Pins, v1alpha1.FirmwarePin{
+	written.Spec.Pins = append(written.Spec.Pins, v1alpha1.FirmwareRule{
 		Name: "cx6dx", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3", Models: []string{"101d"}, BoardIDs: []string{"MT_0000000359"}, SerialNumbers: []string{"MT2128X01234"}, PCIAddresses: []string{"0000:3b:00.0"}}, Version: "22.41.1000",
 		SourceRef: v1alpha1.SourceReference{Name: "cx6dx-2241"},
 		Policy:    v1alpha1.PolicyValidate, Downgrade: v1alpha1.DowngradeForbid,

@@ -4,20 +4,15 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // NodeFirmwareSpec holds the pins and requests of a person for one node.
 type NodeFirmwareSpec struct {
-	// pins assign firmware to devices of this node and take precedence over every template. At most 64. Written by the
-	// user and never by the product. The resulting assignment is in each NodeDevice's spec.firmware with its origin.
+	// pins are rules for devices of this node alone, and take precedence over every template. Where several pins match one device,
+	// those with serialNumbers or pciAddresses, which are for single devices, take precedence over those without; two of the same
+	// rank are a conflict. At most 64. Written by the user and never by the product. The resulting assignment is in each
+	// NodeDevice's spec.firmware with its origin.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
-	Pins []FirmwarePin `json:"pins,omitempty"`
-	// machineSerial is the serial number of the machine that the pins are for. While the node's machine reports another one, or
-	// none, its devices are Blocked with the reason HardwareChanged and keep the firmware that they were to run. Written by the
-	// operator when the NodeFirmware has pins, machineSerial is empty and the daemon has reported the machine; changed or
-	// emptied by the user, to have the pins for the machine that is there now.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	MachineSerial string `json:"machineSerial,omitempty"`
+	Pins []FirmwareRule `json:"pins,omitempty"`
 	// scanThreshold is the age at which the last scan counts as stale and the daemon scans again, as a duration such as
 	// "5m"; it does not scan before, unless a job or a change of the hardware requests it. At least 1s. Absent: the
 	// daemon's --scan-interval, 5m by default. Written by the user.
@@ -49,42 +44,14 @@ type NodeRequests struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Scan string `json:"scan,omitempty"`
+	// adopt says that the pins are for the machine that bears the node's name now, whichever one they were for. At most 128 bytes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Adopt string `json:"adopt,omitempty"`
 }
 
-// FirmwarePin assigns firmware to the devices of one node that its selector matches. Where several pins match one device, those
-// with serialNumbers or pciAddresses, which are for single devices, take precedence over those without; two of the same rank
-// are a conflict.
-type FirmwarePin struct {
-	// name identifies the pin within the node.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-	Name string `json:"name,omitempty"`
-	// selector selects the pinned devices.
-	// +required
-	Selector DeviceSelector `json:"selector,omitzero"`
-	// version that should run.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.trim() == self",message="version must not begin or end with spaces"
-	Version string `json:"version,omitempty"`
-	// sourceRef names the FirmwareSource that holds the image.
-	// +required
-	SourceRef SourceReference `json:"sourceRef,omitzero"`
-	// policy is Apply (default) to flash, or Validate to only report a difference.
-	// +optional
-	// +kubebuilder:default=Apply
-	Policy Policy `json:"policy,omitempty"`
-	// downgrade is Forbid (default) or Allow.
-	// +optional
-	// +kubebuilder:default=Forbid
-	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
-}
-
-// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete and the conditions
-// Current and PinsUnmatched are written by the operator.
+// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete, pinnedMachine, requests.adopt
+// and the conditions Current and PinsUnmatched are written by the operator.
 type NodeFirmwareStatus struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
@@ -115,9 +82,16 @@ type NodeFirmwareStatus struct {
 	BIOSVersion string `json:"biosVersion,omitempty"`
 	// requests are the requests of the spec that the node has answered. scan is there when a scan that began after the request is
 	// published. While a failed job holds the node, retry and release are those that were in force when the hold began; otherwise
-	// they are those of the spec.
+	// they are those of the spec. adopt is written by the operator.
 	// +optional
 	Requests NodeRequests `json:"requests,omitzero"`
+	// pinnedMachine is the serial number of the machine that the pins are for: the one at which they were first seen. While the node's
+	// machine reports another one, or none, its devices are Blocked with the reason HardwareChanged and keep the firmware that they
+	// were to run. Another one takes its place for a new spec.requests.adopt. Absent where there are no pins, and for a machine that
+	// reports no serial number. Written by the operator.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	PinnedMachine string `json:"pinnedMachine,omitempty"`
 	// heldBy is the failed job that keeps the node in maintenance; absent when none does. A new spec.requests.retry tries again, and
 	// a new spec.requests.release returns the node to service.
 	// +optional

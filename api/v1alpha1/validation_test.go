@@ -376,7 +376,7 @@ func TestRolloutPolicyValidation(t *testing.T) {
 // TestNodeFirmwareValidation (R000-7, R000-13).
 func TestNodeFirmwareValidation(t *testing.T) {
 	type change = validation[*v1alpha1.NodeFirmware]
-	pin := func(o *v1alpha1.NodeFirmware) *v1alpha1.FirmwarePin { return &o.Spec.Pins[0] }
+	pin := func(o *v1alpha1.NodeFirmware) *v1alpha1.FirmwareRule { return &o.Spec.Pins[0] }
 	threshold := func(s string) func(*v1alpha1.NodeFirmware) {
 		return func(o *v1alpha1.NodeFirmware) { o.Spec.ScanThreshold = s }
 	}
@@ -389,17 +389,17 @@ func TestNodeFirmwareValidation(t *testing.T) {
 		{name: "a pin's name that is no label", change: func(o *v1alpha1.NodeFirmware) { pin(o).Name = "a_b" },
 			field: "spec.pins[0].name", message: "should match"},
 		{name: "a pin of a class alone", change: func(o *v1alpha1.NodeFirmware) {
-			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}, Version: "1", SourceRef: pin(o).SourceRef}
+			*pin(o) = v1alpha1.FirmwareRule{Name: "a", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}, Version: "1", SourceRef: pin(o).SourceRef}
 		}, field: "spec.pins[0].selector",
 			message: "name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to any"},
 		{name: "a pin of every vendor on purpose", change: func(o *v1alpha1.NodeFirmware) {
-			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: v1alpha1.AnyVendor}, Version: "1", SourceRef: pin(o).SourceRef}
+			*pin(o) = v1alpha1.FirmwareRule{Name: "a", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: v1alpha1.AnyVendor}, Version: "1", SourceRef: pin(o).SourceRef}
 		}},
 		{name: "a pin of the BIOS, of which a node has one", change: func(o *v1alpha1.NodeFirmware) {
 			pin(o).Selector.Vendor, pin(o).Selector.Models = "", nil
 		}},
 		{name: "a pin of one card by its address", change: func(o *v1alpha1.NodeFirmware) {
-			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, PCIAddresses: []string{"0000:3b:00.0"}}, Version: "1", SourceRef: pin(o).SourceRef}
+			*pin(o) = v1alpha1.FirmwareRule{Name: "a", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, PCIAddresses: []string{"0000:3b:00.0"}}, Version: "1", SourceRef: pin(o).SourceRef}
 		}},
 		{name: "a pin by a malformed address", change: func(o *v1alpha1.NodeFirmware) {
 			pin(o).Selector.Class, pin(o).Selector.PCIAddresses = v1alpha1.ClassNIC, []string{"3b:00.0"}
@@ -568,7 +568,7 @@ func validSource() *v1alpha1.FirmwareSource {
 func validNodeFirmware() *v1alpha1.NodeFirmware {
 	return &v1alpha1.NodeFirmware{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu-017"},
-		Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
+		Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwareRule{{
 			Name: "bios", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Vendor: "Lenovo", Models: []string{"7X21"}}, Version: "2.61.1",
 			SourceRef: v1alpha1.SourceReference{Name: "lenovo-7x21-bios"},
 		}}},

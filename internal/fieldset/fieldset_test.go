@@ -98,7 +98,7 @@ func (c cluster) isRefused(j *v1alpha1.FirmwareJob) bool {
 	return !written && apierrors.IsConflict(err)
 }
 
-// owned lists what each field manager owns of an object's status: fields, and conditions by type.
+// owned lists what each field manager owns of an object's status: fields, those of requests by name, and conditions by type.
 func (c cluster) owned(o client.Object) map[string][]string {
 	c.Helper()
 	c.read(o)
@@ -113,12 +113,15 @@ func (c cluster) owned(o client.Object) map[string][]string {
 		}
 		require.NoError(c, json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields))
 		for name, inside := range fields.Status {
-			if name != "f:conditions" {
+			part, shared := map[string]string{"f:conditions": "", "f:requests": "requests."}[name]
+			if !shared {
 				out[m.Manager] = append(out[m.Manager], strings.TrimPrefix(name, "f:"))
 				continue
 			}
 			for key := range inside {
-				out[m.Manager] = append(out[m.Manager], strings.TrimSuffix(strings.TrimPrefix(key, `k:{"type":"`), `"}`))
+				if key != "." {
+					out[m.Manager] = append(out[m.Manager], part+strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(key, "f:"), `k:{"type":"`), `"}`))
+				}
 			}
 		}
 		slices.Sort(out[m.Manager])
@@ -191,7 +194,12 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 		Obsolete:   []v1alpha1.ObsoleteReference{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r", Reason: v1alpha1.ObsoleteUpdated}},
 		Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionCurrent, v1alpha1.ConditionPinsUnmatched),
 	}
-	require.NoError(t, fieldset.ApplyNode(ctx, c, node.Name, v1alpha1.NodeFirmwareStatus{ObservedGeneration: 1, LastScanTime: &now}))
+	require.NoError(t, fieldset.ApplyNode(ctx, c, node.Name, v1alpha1.NodeFirmwareStatus{
+		ObservedGeneration: 1, LastScanTime: &now, Requests: v1alpha1.NodeRequests{Scan: "now"},
+	}))
+	c.read(node)
+	require.NoError(t, fieldset.ApplyPinned(ctx, c, node, "J1001", "new board"))
+	assert.True(t, apierrors.IsConflict(fieldset.ApplyPinned(ctx, c, node, "J1002", "")), "another version was read")
 	require.NoError(t, fieldset.ApplyProvenance(ctx, c, node.Name, compared))
 	_, err = fieldset.ApplyPins(ctx, c, node.Name, compared.Conditions)
 	require.NoError(t, err)
@@ -200,7 +208,8 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	c.read(node)
 	require.NoError(t, fieldset.ApplyNode(ctx, c, node.Name, node.Status), "what was read is reported again")
 	assert.Equal(t, map[string][]string{
-		"firmware-daemon":                    {"lastScanTime", "observedGeneration"},
+		"firmware-daemon":                    {"lastScanTime", "observedGeneration", "requests.scan"},
+		"node-firmware-operator-requests":    {"pinnedMachine", "requests.adopt"},
 		"firmware-daemon-maintenance":        {"maintenanceRequest"},
 		"node-firmware-operator-maintenance": {"maintenance"},
 		"node-firmware-operator-assignment":  {"PinsUnmatched"},

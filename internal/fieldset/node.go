@@ -18,9 +18,10 @@ import (
 const FieldOwnerAssignment = v1alpha1.FieldOwnerOperator + "-assignment"
 
 // ApplyNode writes the status of a NodeFirmware without its maintenance, which has field managers of its own, and without what
-// ApplyProvenance and ApplyPins write, which is the operator's. The daemon of the node does so, or the pod that stands in for it.
+// ApplyProvenance, ApplyPins and ApplyPinned write, which is the operator's. The daemon of the node does so, or the pod that stands in for it.
 func ApplyNode(ctx context.Context, c client.Client, name string, s v1alpha1.NodeFirmwareStatus) error {
 	s.MaintenanceRequest, s.Maintenance = nil, nil
+	s.PinnedMachine, s.Requests.Adopt = "", ""
 	s.Obsolete, s.Conditions = nil, only(s.Conditions, status.NodeConditions...)
 	return apply(ctx, c, v1alpha1.FieldOwnerDaemon, &v1alpha1.NodeFirmware{ObjectMeta: named(name), Status: s}, "status of node firmware "+name)
 }
@@ -78,10 +79,9 @@ func ApplyAssignment(ctx context.Context, c client.Client, d *v1alpha1.NodeDevic
 // ApplyPins writes the condition PinsUnmatched of a NodeFirmware, and returns the version it left. The template controller of the
 // operator does so.
 func ApplyPins(ctx context.Context, c client.Client, name string, all []metav1.Condition) (string, error) {
-	pins, err := conditions(all, status.PinConditions...)
-	body := applyv1alpha1.NodeFirmware(name).WithStatus(applyv1alpha1.NodeFirmwareStatus().WithConditions(pins...))
-	err = apply(ctx, c, FieldOwnerAssignment, body, err, "pins of node firmware "+name)
-	return ptr.Deref(body.ResourceVersion, ""), err
+	part := &v1alpha1.NodeFirmware{ObjectMeta: named(name), Status: v1alpha1.NodeFirmwareStatus{Conditions: only(all, status.PinConditions...)}}
+	err := apply(ctx, c, FieldOwnerAssignment, part, "pins of node firmware "+name)
+	return part.ResourceVersion, err
 }
 
 // ApplyTemplate writes the status of a template, and returns the version it left. The template controller of the operator

@@ -109,8 +109,8 @@ func TestNoObjectIsTooLarge(t *testing.T) {
 
 func (c cluster) fullNodeFirmware() {
 	n := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}}
-	n.Spec.Pins = filled(c.T, 64, unbounded, func(i int) v1alpha1.FirmwarePin {
-		return v1alpha1.FirmwarePin{
+	n.Spec.Pins = filled(c.T, 64, unbounded, func(i int) v1alpha1.FirmwareRule {
+		return v1alpha1.FirmwareRule{
 			Name: long(63, i), Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassStorageController, Vendor: long(128, i), Models: []string{long(128, i)}, BoardIDs: []string{long(64, i)}, SerialNumbers: []string{long(128, i)}, PCIAddresses: []string{"0000:3b:00.0"}}, Version: long(64, i), SourceRef: v1alpha1.SourceReference{Name: long(253, i)},
 			Policy: v1alpha1.PolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
 		}

@@ -103,7 +103,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	var heldPin, heldRule *Party
 	heldReason := ""
 	if f := w.firmwares[node]; f != nil {
-		for _, p := range newPins(f) {
+		for _, p := range rulesOf(v1alpha1.OriginPin, f, f.Spec.Pins) {
 			mine := originOf(current, 0) == p.Party
 			if p.Selector.Matches(facts) {
 				pins = append(pins, p)
@@ -112,7 +112,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 			}
 		}
 		bySerial := func(party Party) bool {
-			return slices.ContainsFunc(f.Spec.Pins, func(p v1alpha1.FirmwarePin) bool { return p.Name == party.Rule && len(p.Selector.SerialNumbers) > 0 })
+			return slices.ContainsFunc(f.Spec.Pins, func(p v1alpha1.FirmwareRule) bool { return p.Name == party.Rule && len(p.Selector.SerialNumbers) > 0 })
 		}
 		first := heldPin != nil && bySerial(*heldPin) || slices.ContainsFunc(pins, func(p *Rule) bool { return bySerial(p.Party) })
 		if first {
@@ -280,7 +280,7 @@ func (w *world) bruteUnmatched(o *v1alpha1.NodeDevice) *Party {
 	if f == nil {
 		return nil
 	}
-	for i, p := range newPins(f) {
+	for i, p := range rulesOf(v1alpha1.OriginPin, f, f.Spec.Pins) {
 		matches, bears, mine := false, false, false
 		for _, other := range w.devices {
 			d := DeviceOf(other)

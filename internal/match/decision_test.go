@@ -102,7 +102,7 @@ func (s *stage) pins(versions ...string) {
 	}
 	n.Spec.Pins = nil
 	for i, v := range versions {
-		n.Spec.Pins = append(n.Spec.Pins, v1alpha1.FirmwarePin{
+		n.Spec.Pins = append(n.Spec.Pins, v1alpha1.FirmwareRule{
 			Name: string(rune('a' + i)), Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}, Version: v, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		})
 	}
@@ -171,20 +171,20 @@ func TestPinDecidesWhereTemplatesConflict(t *testing.T) {
 // A pin for one device takes precedence over one for its kind; the order of the pins settles nothing.
 func TestPinForOneDeviceTakesPrecedence(t *testing.T) {
 	s := newStage(t)
-	pin := func(name, version string, change func(*v1alpha1.FirmwarePin)) v1alpha1.FirmwarePin {
-		p := v1alpha1.FirmwarePin{
+	pin := func(name, version string, change func(*v1alpha1.FirmwareRule)) v1alpha1.FirmwareRule {
+		p := v1alpha1.FirmwareRule{
 			Name: name, Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		}
 		change(&p)
 		return p
 	}
-	kind := pin("kind", "1.0", func(*v1alpha1.FirmwarePin) {})
-	board := pin("board", "1.0", func(p *v1alpha1.FirmwarePin) { p.Selector.BoardIDs = []string{"mt_0000000359"} })
-	serial := pin("serial", "2.0", func(p *v1alpha1.FirmwarePin) { p.Selector.SerialNumbers = []string{"S1"} })
-	address := pin("address", "3.0", func(p *v1alpha1.FirmwarePin) { p.Selector.PCIAddresses = []string{"0000:3b:00.1"} })
-	other := pin("other", "3.0", func(p *v1alpha1.FirmwarePin) { p.Selector.SerialNumbers = []string{"S2"} })
+	kind := pin("kind", "1.0", func(*v1alpha1.FirmwareRule) {})
+	board := pin("board", "1.0", func(p *v1alpha1.FirmwareRule) { p.Selector.BoardIDs = []string{"mt_0000000359"} })
+	serial := pin("serial", "2.0", func(p *v1alpha1.FirmwareRule) { p.Selector.SerialNumbers = []string{"S1"} })
+	address := pin("address", "3.0", func(p *v1alpha1.FirmwareRule) { p.Selector.PCIAddresses = []string{"0000:3b:00.1"} })
+	other := pin("other", "3.0", func(p *v1alpha1.FirmwareRule) { p.Selector.SerialNumbers = []string{"S2"} })
 	s.pins()
-	set := func(pins ...v1alpha1.FirmwarePin) {
+	set := func(pins ...v1alpha1.FirmwareRule) {
 		s.firmware = s.firmware.DeepCopy()
 		s.firmware.Spec.Pins = pins
 		s.firmware.Generation++
@@ -196,7 +196,7 @@ func TestPinForOneDeviceTakesPrecedence(t *testing.T) {
 	})
 	set(kind, other)
 	s.wants("1.0", "n")
-	for _, pins := range [][]v1alpha1.FirmwarePin{{kind, serial}, {serial, kind, board, other}} {
+	for _, pins := range [][]v1alpha1.FirmwareRule{{kind, serial}, {serial, kind, board, other}} {
 		set(pins...)
 		assert.Empty(t, s.conflict())
 		s.wants("2.0", "n")
@@ -242,8 +242,7 @@ func TestPinsOfAnotherMachineChangeNothing(t *testing.T) {
 // machine says for which machine the pins are, and which one reports.
 func (s *stage) machine(bound, present string) {
 	s.firmware = s.firmware.DeepCopy()
-	s.firmware.Generation++
-	s.firmware.Spec.MachineSerial, s.firmware.Status.Machine = bound, &v1alpha1.Machine{SerialNumber: present}
+	s.firmware.Status.PinnedMachine, s.firmware.Status.Machine = bound, &v1alpha1.Machine{SerialNumber: present}
 	s.ix.SetNodeFirmware(s.firmware)
 	s.act()
 }

@@ -92,7 +92,7 @@ func (p *pool) pin(node string, versions ...string) {
 		n.UID, n.Generation = old.UID, old.Generation+1
 	}
 	for i, v := range versions {
-		n.Spec.Pins = append(n.Spec.Pins, v1alpha1.FirmwarePin{
+		n.Spec.Pins = append(n.Spec.Pins, v1alpha1.FirmwareRule{
 			Name: fmt.Sprintf("p%d", i), Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}, Version: v, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		})
 	}

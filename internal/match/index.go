@@ -186,7 +186,7 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 			ix.affected.nodes[n.name] = struct{}{}
 		}
 		if spec {
-			next.pins = newPins(o)
+			next.pins = rulesOf(v1alpha1.OriginPin, o, o.Spec.Pins)
 		}
 		*n = next
 		if spec || machine {
@@ -202,7 +202,7 @@ func otherMachine(o *v1alpha1.NodeFirmware) string {
 	if m := o.Status.Machine; m != nil {
 		present = m.SerialNumber
 	}
-	if len(o.Spec.Pins) == 0 || o.Spec.MachineSerial == "" || o.Spec.MachineSerial == present {
+	if pinned := o.Status.PinnedMachine; len(o.Spec.Pins) == 0 || pinned == "" || pinned == present {
 		return ""
 	}
 	now := "one with the serial number " + present
@@ -210,8 +210,7 @@ func otherMachine(o *v1alpha1.NodeFirmware) string {
 		now = "one that reports no serial number"
 	}
 	return fmt.Sprintf("the pins of nodefirmware/%s are for the machine with the serial number %s, and this is %s. Nothing is flashed to it. "+
-		"If they are for this machine too, set spec.machineSerial to its serial number; otherwise remove or replace the pins",
-		o.Name, o.Spec.MachineSerial, now)
+		"If they are for this machine too, set spec.requests.adopt to a new text; otherwise remove the pins", o.Name, o.Status.PinnedMachine, now)
 }
 
 // DeleteNodeFirmware removes a NodeFirmware and its pins.

@@ -142,7 +142,7 @@ func (w *world) drawFirmware(t *rapid.T, name string, uid types.UID) *v1alpha1.N
 	}
 	f := &v1alpha1.NodeFirmware{ObjectMeta: next(t, name, old, exists, uid), Status: drawFirmwareStatus(t)}
 	for i := range rapid.IntRange(0, 2).Draw(t, "pins") {
-		p := v1alpha1.FirmwarePin{
+		p := v1alpha1.FirmwareRule{
 			Name: fmt.Sprintf("p%d", i), Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: pick(t, someVendors, "pin vendor")},
 			Version: pick(t, someVersions, "version"), SourceRef: v1alpha1.SourceReference{Name: pick(t, someSources, "source")},
 		}

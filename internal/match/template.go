@@ -80,54 +80,36 @@ func NewTemplate(t *v1alpha1.FirmwareTemplate) (*Template, error) {
 	if m := t.Spec.Machine; m != nil {
 		out.vendor, out.model = v1alpha1.Slug(m.Vendor), v1alpha1.Slug(m.Model)
 	}
-	for _, r := range t.Spec.Rules {
-		by := Party{Kind: v1alpha1.OriginTemplate, Name: t.Name, Rule: r.Name}
-		out.Rules = append(out.Rules, &Rule{
-			Party: by,
-			UID:   string(t.UID), Generation: t.Generation, Hash: hashOf(r.Version, r.SourceRef),
+	out.Rules = rulesOf(v1alpha1.OriginTemplate, t, t.Spec.Rules)
+	return out, nil
+}
+
+// rulesOf compiles the rules of a template, or the pins of a node.
+func rulesOf(kind v1alpha1.OriginKind, of metav1.Object, rules []v1alpha1.FirmwareRule) []*Rule {
+	var out []*Rule
+	for _, r := range rules {
+		out = append(out, &Rule{
+			Party: Party{Kind: kind, Name: of.GetName(), Rule: r.Name},
+			UID:   string(of.GetUID()), Generation: of.GetGeneration(), Hash: hashOf(r),
 			Version: inventory.NormalizeVersion(r.Version), Source: r.SourceRef.Name,
 			Policy:    orDefault(r.Policy, v1alpha1.PolicyApply),
 			Downgrade: orDefault(r.Downgrade, v1alpha1.DowngradeForbid),
 			Selector:  NewSelector(r.Selector),
 		})
 	}
-	return out, nil
-}
-
-func newPins(n *v1alpha1.NodeFirmware) []*Rule {
-	var out []*Rule
-	for _, p := range n.Spec.Pins {
-		out = append(out, &Rule{
-			Party: Party{Kind: v1alpha1.OriginPin, Name: n.Name, Rule: p.Name},
-			UID:   string(n.UID), Generation: n.Generation, Hash: hashOf(p.Version, p.SourceRef),
-			Version: inventory.NormalizeVersion(p.Version), Source: p.SourceRef.Name,
-			Policy:    orDefault(p.Policy, v1alpha1.PolicyApply),
-			Downgrade: orDefault(p.Downgrade, v1alpha1.DowngradeForbid),
-			Selector:  NewSelector(p.Selector),
-		})
-	}
 	return out
 }
 
 // hashOf is the hash of a rule or pin: whom it selects, and how it is rolled out, is no part of what runs.
-func hashOf(version string, source v1alpha1.SourceReference) string {
-	return v1alpha1.ContentHash(string(inventory.NormalizeVersion(version)), source.Name)
+func hashOf(r v1alpha1.FirmwareRule) string {
+	return v1alpha1.ContentHash(string(inventory.NormalizeVersion(r.Version)), r.SourceRef.Name)
 }
 
-// HashesOf are the hashes of the rules of a template by name, as in the origin of what they assign.
+// HashesOf are the hashes of the rules of a template, or of the pins of a node, by name, as in the origin of what they assign.
 func HashesOf(rules []v1alpha1.FirmwareRule) map[string]string {
 	out := make(map[string]string, len(rules))
 	for _, r := range rules {
-		out[r.Name] = hashOf(r.Version, r.SourceRef)
-	}
-	return out
-}
-
-// PinHashesOf are the hashes of the pins of a node by name.
-func PinHashesOf(pins []v1alpha1.FirmwarePin) map[string]string {
-	out := make(map[string]string, len(pins))
-	for _, p := range pins {
-		out[p.Name] = hashOf(p.Version, p.SourceRef)
+		out[r.Name] = hashOf(r)
 	}
 	return out
 }

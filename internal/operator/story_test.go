@@ -38,7 +38,7 @@ func TestAmongFiveHundredPinnedNodesANewPinDisturbsItsOwnOnly(t *testing.T) {
 			version = "1"
 		} else {
 			assert.NoError(t, d.client.Create(t.Context(), &v1alpha1.NodeFirmware{
-				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwareRule{{
 					Name: "p", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: version, SourceRef: v1alpha1.SourceReference{Name: "bios"},
 				}}},
 			}))

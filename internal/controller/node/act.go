@@ -22,10 +22,8 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 	if d.create {
 		return r.create(ctx, f.node)
 	}
-	if d.bind != "" {
-		if err := r.bind(ctx, f.firmware, d.bind); err != nil {
-			return err
-		}
+	if d.pinned != nil {
+		return client.IgnoreNotFound(fieldset.ApplyPinned(ctx, r.direct, f.firmware, d.pinned.machine, d.pinned.adopt))
 	}
 	for i := range d.end {
 		if err := r.end(ctx, &d.end[i]); err != nil {
@@ -63,18 +61,6 @@ func (r *Reconciler) create(ctx context.Context, n *corev1.Node) error {
 	err := r.direct.Create(ctx, o, client.FieldOwner(v1alpha1.FieldOwnerOperator))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create node firmware %s: %w", n.Name, err)
-	}
-	return nil
-}
-
-// bind binds the pins of a NodeFirmware to a machine, in the version that was read. One that was written to meanwhile is looked at
-// again after its event.
-func (r *Reconciler) bind(ctx context.Context, o *v1alpha1.NodeFirmware, serial string) error {
-	next := o.DeepCopy()
-	next.Spec.MachineSerial = serial
-	patch := client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{})
-	if err := r.direct.Patch(ctx, next, patch, client.FieldOwner(v1alpha1.FieldOwnerOperator)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write node firmware %s: %w", o.Name, err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,7 +87,7 @@ var (
 	}
 	// firmwareChanges passes what a person requests, and which machine it is requested for.
 	firmwareChanges = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
-		return a.Generation != b.Generation || serialToBind(a) != serialToBind(b)
+		return a.Generation != b.Generation || !ptr.Equal(pinnedTo(a), pinnedTo(b))
 	})
 	// jobChanges passes what ends the wait for a job of a Node that is gone.
 	jobChanges = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {

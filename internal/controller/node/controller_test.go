@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -221,7 +222,7 @@ func TestPinsAndJobsOutliveTheRegistrationOfTheirNode(t *testing.T) {
 	n := c.node("n")
 	c.startOperator()
 	firmware := c.awaitFirmware("n")
-	firmware.Spec.Pins = []v1alpha1.FirmwarePin{pin}
+	firmware.Spec.Pins = []v1alpha1.FirmwareRule{pin}
 	require.NoError(t, c.Client.Update(t.Context(), firmware))
 	device, done, running := c.device(n, "n-bios"), c.job("n", "n-0"), c.begun("n", "n-1")
 	first := firmware.UID
@@ -242,36 +243,47 @@ func TestPinsAndJobsOutliveTheRegistrationOfTheirNode(t *testing.T) {
 	assert.False(t, running.Ended())
 }
 
-var pin = v1alpha1.FirmwarePin{Name: "p", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}
+var pin = v1alpha1.FirmwareRule{Name: "p", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}
 
-// Pins are for one machine, which may be known later than the pins.
-func TestPinsAreBoundToTheMachine(t *testing.T) {
+// Pins are for one machine, which may be known later than the pins. The spec is the user's: nothing is written into it.
+func TestPinsAreForOneMachine(t *testing.T) {
 	c := newCluster(t)
 	c.node("n")
 	c.startOperator()
-	o := c.awaitFirmware("n")
 	machine := func(serial string) {
 		t.Helper()
-		o = c.awaitFirmware("n")
-		o.Status.Machine = &v1alpha1.Machine{SerialNumber: serial}
-		require.NoError(t, c.Client.Status().Update(t.Context(), o))
+		s := c.awaitFirmware("n").Status
+		s.Machine, s.LastScanTime = &v1alpha1.Machine{SerialNumber: serial}, ptr.To(metav1.Now())
+		require.NoError(t, fieldset.ApplyNode(t.Context(), c.Client, "n", s))
 	}
-	bound := func(want string) {
+	edit := func(change func(*v1alpha1.NodeFirmwareSpec)) {
 		t.Helper()
-		require.Eventually(t, func() bool { return c.awaitFirmware("n").Spec.MachineSerial == want }, 10*time.Second, 10*time.Millisecond)
+		o := c.awaitFirmware("n")
+		change(&o.Spec)
+		require.NoError(t, c.Client.Update(t.Context(), o))
 	}
+	pinned := func(want, adopt string) {
+		t.Helper()
+		require.EventuallyWithT(t, func(ct *assert.CollectT) {
+			s := c.awaitFirmware("n").Status
+			assert.Equal(ct, []string{want, adopt}, []string{s.PinnedMachine, s.Requests.Adopt})
+		}, 10*time.Second, 10*time.Millisecond)
+	}
+	adopt := func(text string) { edit(func(s *v1alpha1.NodeFirmwareSpec) { s.Requests.Adopt = text }) }
 	machine("A")
-	o = c.awaitFirmware("n")
-	assert.Empty(t, o.Spec.MachineSerial, "there is nothing to bind")
-	o.Spec.Pins = []v1alpha1.FirmwarePin{pin}
-	require.NoError(t, c.Client.Update(t.Context(), o))
-	bound("A")
+	edit(func(s *v1alpha1.NodeFirmwareSpec) { s.Pins = []v1alpha1.FirmwareRule{pin} })
+	pinned("A", "")
 	machine("B")
-	o = c.awaitFirmware("n")
-	assert.Equal(t, "A", o.Spec.MachineSerial, "another machine does not take the pins over")
-	o.Spec.MachineSerial = "" // a person decided that
-	require.NoError(t, c.Client.Update(t.Context(), o))
-	bound("B")
+	edit(func(s *v1alpha1.NodeFirmwareSpec) { s.Pins[0].Version = "2" })
+	adopt("new board")
+	pinned("B", "new board")
+	generation := c.awaitFirmware("n").Generation
+	machine("C")
+	adopt("another board")
+	pinned("C", "another board")
+	assert.Equal(t, generation+1, c.awaitFirmware("n").Generation, "the person's edit and no other")
+	edit(func(s *v1alpha1.NodeFirmwareSpec) { s.Pins = nil })
+	pinned("", "another board")
 }
 
 func (c *cluster) awaitStranded(j *v1alpha1.FirmwareJob) {
@@ -371,7 +383,7 @@ func TestSharedMaintenanceIsLeftToTheOthers(t *testing.T) {
 func TestRequestForAMissingNodeIsKept(t *testing.T) {
 	c := newCluster(t)
 	pinned := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: v1alpha1.NodeFirmwareSpec{
-		Pins: []v1alpha1.FirmwarePin{{Name: "p", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
+		Pins: []v1alpha1.FirmwareRule{{Name: "p", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
 	}}
 	empty := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "typo"}}
 	c.create(pinned)

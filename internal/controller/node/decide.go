@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -16,8 +17,8 @@ const Retention = time.Hour
 type decision struct {
 	// create the NodeFirmware of a Node that has none.
 	create bool
-	// bind the pins to the machine with this serial number; empty for nothing to do.
-	bind string
+	// pinned is what the status is to say of the machine that the pins are for; nil where it says so.
+	pinned *pinned
 	// end these jobs: no process is left that runs or reports them.
 	end []v1alpha1.FirmwareJob
 	// stranded jobs have begun, and what executes them may go on without the Node.
@@ -48,7 +49,7 @@ func decide(f facts) decision {
 	case f.node != nil && f.firmware == nil:
 		return decision{create: true}
 	case f.node != nil:
-		return decision{bind: serialToBind(f.firmware)}
+		return decision{pinned: pinnedTo(f.firmware)}
 	}
 	d := decision{release: true, devices: f.devices}
 	left := f.retention - f.now.Sub(f.goneSince)
@@ -85,10 +86,27 @@ func requests(s v1alpha1.NodeFirmwareSpec) bool {
 	return len(s.Pins) > 0 || s.ScanThreshold != ""
 }
 
-// serialToBind is the serial number of the machine that the pins are for from now on. Pins that are bound stay so.
-func serialToBind(f *v1alpha1.NodeFirmware) string {
-	if len(f.Spec.Pins) == 0 || f.Spec.MachineSerial != "" || f.Status.Machine == nil {
-		return ""
+// pinned is the machine that the pins of a node are for, and the last request to adopt another one.
+type pinned struct{ machine, adopt string }
+
+// pinnedTo is the machine at which the pins were first seen; once a person asks for that, the one that reports now. It is nil where the
+// status says so, and while no machine has reported.
+func pinnedTo(f *v1alpha1.NodeFirmware) *pinned {
+	was := pinned{f.Status.PinnedMachine, f.Status.Requests.Adopt}
+	now := was
+	if len(f.Spec.Pins) == 0 {
+		now.machine = ""
 	}
-	return f.Status.Machine.SerialNumber
+	if f.Status.Machine != nil || f.Status.LastScanTime != nil {
+		if asked := f.Spec.Requests.Adopt; asked != "" && asked != was.adopt {
+			now = pinned{adopt: asked}
+		}
+		if m := f.Status.Machine; m != nil && len(f.Spec.Pins) > 0 {
+			now.machine = cmp.Or(now.machine, m.SerialNumber)
+		}
+	}
+	if now == was {
+		return nil
+	}
+	return &now
 }

@@ -90,7 +90,7 @@ func (s *site) pin(pins ...string) {
 	s.firmware.Generation++
 	s.firmware.Spec.Pins = nil
 	for i := 0; i < len(pins); i += 2 {
-		s.firmware.Spec.Pins = append(s.firmware.Spec.Pins, v1alpha1.FirmwarePin{
+		s.firmware.Spec.Pins = append(s.firmware.Spec.Pins, v1alpha1.FirmwareRule{
 			Name: pins[i], Version: pins[i+1], SourceRef: v1alpha1.SourceReference{Name: "s"},
 		})
 	}

@@ -35,7 +35,7 @@ func templateObject(o *v1alpha1.FirmwareTemplate) object {
 }
 
 func pinsObject(o *v1alpha1.NodeFirmware) object {
-	return object{uid: string(o.UID), hashes: match.PinHashesOf(o.Spec.Pins)}
+	return object{uid: string(o.UID), hashes: match.HashesOf(o.Spec.Pins)}
 }
 
 func sourceObject(o *v1alpha1.FirmwareSource) object {

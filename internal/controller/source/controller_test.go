@@ -497,7 +497,7 @@ func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
 	require.NoError(t, err)
 	ref := v1alpha1.SourceReference{Name: "src"}
 	template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: v1alpha1.FirmwareTemplateSpec{Rules: []v1alpha1.FirmwareRule{{Name: "r", SourceRef: ref}}}}
-	pinned := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{Name: "p", SourceRef: ref}}}}
+	pinned := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwareRule{{Name: "p", SourceRef: ref}}}}
 	require.NoError(t, b.client.Create(t.Context(), template))
 	require.NoError(t, b.client.Create(t.Context(), pinned))
 	image := b.get("src").Status.Images[0]

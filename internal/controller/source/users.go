@@ -43,7 +43,7 @@ func (r *Reconciler) users(ctx context.Context, source *v1alpha1.FirmwareSource)
 		return nil, fmt.Errorf("list node firmware: %w", err)
 	}
 	for _, n := range nodes.Items {
-		if slices.ContainsFunc(n.Spec.Pins, func(p v1alpha1.FirmwarePin) bool { return p.SourceRef.Name == source.Name }) {
+		if slices.ContainsFunc(n.Spec.Pins, func(p v1alpha1.FirmwareRule) bool { return p.SourceRef.Name == source.Name }) {
 			out = append(out, "NodeFirmware/"+n.Name)
 		}
 	}

@@ -140,7 +140,7 @@ func TestPinBeatsTemplate(t *testing.T) {
 	f.awaitVersion(b, v1, "t")
 
 	f.edit(pins, func() {
-		pins.Spec.Pins = []v1alpha1.FirmwarePin{{
+		pins.Spec.Pins = []v1alpha1.FirmwareRule{{
 			Name: "keep", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: running, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		}}
 	})
@@ -226,7 +226,7 @@ func TestOneOfTwoIdenticalCardsIsPinned(t *testing.T) {
 	identical("a-nic-1", "MT1", "0000:3b:00.0")
 	identical("a-nic-2", "MT2", "0000:af:00.0")
 	f.template("t", "gpu", v1, "s")
-	pins := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
+	pins := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwareRule{{
 		Name: "second", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, SerialNumbers: []string{"MT2"}}, Version: v2, SourceRef: v1alpha1.SourceReference{Name: "s"},
 	}}}}
 	f.create(pins)
@@ -245,12 +245,12 @@ func TestConflictingPinsAreToldOnTheNodeFirmware(t *testing.T) {
 	f.source("s", imageFor(board, v1, 1), imageFor(board, v2, 2))
 	f.node("a", nil)
 	a := f.discover("a", board, running)
-	pin := func(name, version string) v1alpha1.FirmwarePin {
-		return v1alpha1.FirmwarePin{Name: name, Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"}}
+	pin := func(name, version string) v1alpha1.FirmwareRule {
+		return v1alpha1.FirmwareRule{Name: name, Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"}}
 	}
 	f.create(&v1alpha1.NodeFirmware{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"},
-		Spec:       v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{pin("x", v1), pin("y", v2)}},
+		Spec:       v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwareRule{pin("x", v1), pin("y", v2)}},
 	})
 	f.startOperator()
 	d := f.awaitCondition(a, v1alpha1.ConditionConflict, v1alpha1.ReasonConflict)
@@ -379,7 +379,7 @@ func TestStatusCountsServersAndDevices(t *testing.T) {
 	f.node("empty", map[string]string{"pool": "gpu"})
 	f.node("pinned", map[string]string{"pool": "gpu"})
 	f.discover("pinned", board, running)
-	f.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "pinned"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
+	f.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "pinned"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwareRule{{
 		Name: "keep", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: running, SourceRef: v1alpha1.SourceReference{Name: "s"},
 	}}}})
 	f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) {

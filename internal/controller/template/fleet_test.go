@@ -192,7 +192,7 @@ func (f *fleet) template(name, pool, version, source string, change ...func(*v1a
 func pinFor(node, model string) *v1alpha1.NodeFirmware {
 	return &v1alpha1.NodeFirmware{
 		ObjectMeta: metav1.ObjectMeta{Name: node},
-		Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
+		Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwareRule{{
 			Name: "pin", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Models: []string{model}}, Version: v1, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		}}},
 	}

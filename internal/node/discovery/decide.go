@@ -300,6 +300,7 @@ func answered(f facts) v1alpha1.NodeRequests {
 	asked, before := f.nodeFirmware.Spec.Requests, f.nodeFirmware.Status.Requests
 	out := v1alpha1.NodeRequests{
 		Retry: ptr.Deref(f.records.retry, asked.Retry), Release: ptr.Deref(f.records.release, asked.Release), Scan: before.Scan,
+		Adopt: before.Adopt,
 	}
 	if asked.Scan == "" || asked.Scan == f.snapshot.Answers {
 		out.Scan = asked.Scan

@@ -1,0 +1,189 @@
+package match
+
+import (
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// A pin that matches no device of its node was meant for one. Until it matches, or is removed, templates assign nothing to the
+// devices that may be that one: those that bear a serial number or PCI address which the pin names, or, where none does, those of
+// its class.
+
+// bond is what a device is to a pin of its node.
+type bond byte
+
+const (
+	stranger bond = iota
+	// named by serial number or PCI address, and different otherwise.
+	named
+	// matched, or not known not to be while the device cannot be read.
+	matching
+)
+
+// met counts the devices of a node by what they are to a pin.
+type met struct{ matching, named int }
+
+// state is the strongest bond of the pin with any device.
+func (m met) state() bond {
+	switch {
+	case m.matching > 0:
+		return matching
+	case m.named > 0:
+		return named
+	}
+	return stranger
+}
+
+func (d *device) bondWith(p *Rule) bond {
+	switch {
+	case p.Selector.Matches(d.facts) || d.observed.unread && p.Selector.MayMatch(d.facts):
+		return matching
+	case p.Selector.names(d.facts):
+		return named
+	}
+	return stranger
+}
+
+// rebind finds for all pins and devices of a node what they are to each other.
+func (ix *Index) rebind(n *node) {
+	n.met = make([]met, len(n.pins))
+	for _, d := range n.devices {
+		d.bonds = nil
+		ix.bind(d)
+	}
+	if len(n.pins) > 0 {
+		ix.affected.nodes[n.name] = struct{}{}
+	}
+}
+
+// bind finds what a device is to the pins of its node. It reports whether other devices of the node must be decided for again.
+func (ix *Index) bind(d *device) (turned bool) {
+	next := make([]bond, len(d.node.pins))
+	for i, p := range d.node.pins {
+		next[i] = d.bondWith(p)
+	}
+	return ix.rebond(d, next)
+}
+
+// release ends that a device is anything to the pins of its node.
+func (ix *Index) release(d *device) (turned bool) {
+	return ix.rebond(d, make([]bond, len(d.node.pins)))
+}
+
+func (ix *Index) rebond(d *device, next []bond) (turned bool) {
+	for i := range next {
+		m := &d.node.met[i]
+		was := m.state()
+		if d.bonds != nil {
+			m.count(d.bonds[i], -1)
+		}
+		m.count(next[i], 1)
+		turned = turned || m.state() != was
+		if turned || m.state() != matching {
+			ix.affected.nodes[d.node.name] = struct{}{}
+		}
+	}
+	d.bonds = next
+	return turned
+}
+
+func (m *met) count(b bond, n int) {
+	switch b {
+	case matching:
+		m.matching += n
+	case named:
+		m.named += n
+	case stranger:
+	}
+}
+
+func (ix *Index) refreshOthers(d *device) {
+	for _, o := range d.node.devices {
+		if o != d {
+			ix.refresh(o)
+		}
+	}
+}
+
+// unmatched is the first pin that matches no device and may be meant for this one; nil where there is none, or a pin matches it.
+func (d *device) unmatched() *Rule {
+	if len(d.pins) > 0 {
+		return nil
+	}
+	for i, p := range d.node.pins {
+		state := d.node.met[i].state()
+		if state != matching && p.Selector.class == d.facts.Class && (state == stranger || d.bonds[i] == named) {
+			return p
+		}
+	}
+	return nil
+}
+
+// holdOff keeps a template from assigning or flashing anything while a pin matches nothing that may be meant for the device. What
+// a template assigned before stays, and is not flashed.
+func (ix *Index) holdOff(d *device, out Decision) Decision {
+	pin := d.unmatched()
+	if pin == nil || out.Conflict != nil || templateOf(out.Firmware) == "" || out.Action != Assign && !out.Verdict.Outcome.Due() {
+		return out
+	}
+	if out.Action == Assign {
+		out = Decision{Firmware: d.current}
+		if templateOf(d.current) == "" {
+			out = change(d.current, nil)
+		}
+		out.Verdict = plan.Decide(desired.Of(out.Firmware.Desired(), d.node.retry), d.observed.Facts)
+	}
+	out.Blocked = &Block{Reason: v1alpha1.ReasonNoMatch, By: pin.Party}
+	return out
+}
+
+// heldOff reports whether a pin that matches nothing keeps templates from the device.
+func (d Decision) heldOff() bool {
+	return d.Blocked != nil && d.Blocked.Reason == v1alpha1.ReasonNoMatch
+}
+
+// Pins are the pins of a node that match none of its devices.
+type Pins struct {
+	UID        string
+	Generation int64
+	// Unmatched are those pins in the order of the spec. There is none while it is not known which devices the node has, or while the
+	// pins are for another machine.
+	Unmatched []UnmatchedPin
+}
+
+// UnmatchedPin is a pin that matches no device of its node.
+type UnmatchedPin struct {
+	Name  string
+	Class v1alpha1.DeviceClass
+	// Nearest is the device that differs in least from what the pin selects; nil where the node has no device of the class.
+	Nearest *Near
+}
+
+// Pins returns the pins of a node that match nothing; false where there is no NodeFirmware of the name.
+func (ix *Index) Pins(name string) (Pins, bool) {
+	n := ix.nodes[name]
+	if n == nil || !n.firmware {
+		return Pins{}, false
+	}
+	out := Pins{UID: n.firmwareUID, Generation: n.firmwareGeneration}
+	if !n.exists || !n.scanned || n.otherMachine != "" || len(n.devices) == 0 {
+		return out, true
+	}
+	for _, d := range n.devices {
+		if d.facts.Class == "" { // the daemon has not said yet what it is
+			return out, true
+		}
+	}
+	for i, p := range n.pins {
+		if n.met[i].state() != matching {
+			out.Unmatched = append(out.Unmatched, UnmatchedPin{Name: p.Rule, Class: p.Selector.class, Nearest: n.nearest(nil, p)})
+		}
+	}
+	return out, true
+}
+
+// names reports whether the selector names the device by its serial number or PCI address.
+func (s *Selector) names(d Device) bool {
+	return s.class == d.Class && (s.serials != nil && s.serials.has(d.SerialNumber) || s.buses != nil && s.buses.has(d.PCIAddresses...))
+}
