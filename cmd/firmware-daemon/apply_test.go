@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
@@ -21,8 +22,7 @@ import (
 // time, and the other one waits.
 func TestProcessesWithDifferentStateDirectoriesNeverWriteOneDeviceAtOnce(t *testing.T) {
 	bin := t.TempDir()
-	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", bin, ".", "../firmware-simtools").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, child.Build(bin, "firmware-daemon", "firmware-simtools"))
 	m := newMachine(t, bin, 1)
 	template := m.template(t)
 	require.NoError(t, m.SetFault(simhost.Fault{ID: "slow", Kind: simhost.Hang, Operation: "write"}))

@@ -33,6 +33,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
@@ -51,8 +52,7 @@ func TestMain(m *testing.M) {
 // that stop the API server come alone.
 func TestDaemon(t *testing.T) {
 	bin := t.TempDir()
-	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", bin, ".", "../firmware-simtools").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, child.Build(bin, "firmware-daemon", "firmware-simtools"))
 	program, err := os.Stat(filepath.Join(bin, "firmware-daemon"))
 	require.NoError(t, err)
 	assert.LessOrEqual(t, program.Size(), int64(44<<20), "size of the program, as it is shipped")

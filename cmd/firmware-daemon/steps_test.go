@@ -8,13 +8,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 )
 
 // R003-12, R003-19, R003-35, R003-52: a daemon whose steps cannot be ordered does not start, and says which; `steps` shows what run would do.
 func TestStepPriorities(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "firmware-daemon")
-	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", bin, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	dir := t.TempDir()
+	require.NoError(t, child.Build(dir, "firmware-daemon"))
+	bin := filepath.Join(dir, "firmware-daemon")
 	local := []string{"--host-root=/", "--state-dir=" + t.TempDir()}
 	for setting, want := range map[string]string{
 		"nic.flash=910":             "node.maintenance (900) must run before nic.flash (910)",
@@ -28,7 +30,7 @@ func TestStepPriorities(t *testing.T) {
 			assert.Contains(t, string(out), want)
 		}
 	}
-	out, err = exec.Command(bin, append([]string{"steps"}, append(local, "-o", "json", "--step-priority=disk.flash=0", "--step-priority=nic.flash=890")...)...).CombinedOutput()
+	out, err := exec.Command(bin, append([]string{"steps"}, append(local, "-o", "json", "--step-priority=disk.flash=0", "--step-priority=nic.flash=890")...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	var list struct {
 		Steps []struct {

@@ -13,7 +13,7 @@ const (
 	// nearly all cache, which grows with the fleet.
 	largeCache = 30
 	// leastLimit is the soft limit of the memory of the Go runtime, in bytes, up to a fleet of about 40,000 devices.
-	leastLimit = 330 << 20
+	leastLimit = 240 << 20
 	// lookAtMemory is how often the limit is set anew.
 	lookAtMemory = 10 * time.Second
 	// inUse is the name of the bytes that the last collection found in use.

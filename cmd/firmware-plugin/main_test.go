@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -22,10 +23,9 @@ func TestExampleRunsBesideTheDaemon(t *testing.T) {
 	dir, err := os.MkdirTemp("", "plug") //nolint:usetesting // the path of a socket has to be short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", dir, ".", "../firmware-daemon", "../firmware-simtools").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, child.Build(dir, "firmware-plugin", "firmware-daemon", "firmware-simtools"))
 	example := filepath.Join(dir, "acme-drive")
-	out, err = exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", example, "../../docs/examples/plugin").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", example, "../../docs/examples/plugin").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	machine, err := simhost.Create(filepath.Join(dir, "machine"), simhost.DefaultSpec("n1", 1))
 	require.NoError(t, err)

@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/daemon"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/golden"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
@@ -53,9 +53,8 @@ func withTools(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", dir, "../../cmd/firmware-simtools").CombinedOutput()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "build tools: %v: %s\n", err, out)
+	if err := child.Build(dir, "firmware-simtools"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	simtools = filepath.Join(dir, "firmware-simtools")

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// slowest is how many times StatusInterval the time between two writes of one template's status may become.
-const slowest = 30
+// growth is how many times longer each wait is than the one before, and slowest how many times StatusInterval the time between two writes
+// of one template's status may become.
+const growth, slowest = 3, 60
 
 // pace is how often the status of one template is written. The first change after a rest is written at once. While a status
-// goes on to change as soon as it may be written, the time between two writes doubles from StatusInterval to thirty times that:
+// goes on to change as soon as it may be written, the time between two writes triples from StatusInterval to sixty times that:
 // the counters of a template whose 5,000 nodes begin a job cost a few writes and not one for each node. What changes a status
 // or a reason of a condition waits no longer than StatusInterval.
 type pace struct {
@@ -33,7 +34,7 @@ func (p pace) wait(now time.Time, least time.Duration, turns bool) time.Duration
 func (p pace) after(now time.Time, least time.Duration) pace {
 	next := pace{written: now, interval: least}
 	if !p.written.IsZero() && now.Sub(p.written) < 2*p.interval {
-		next.interval = min(2*p.interval, slowest*least)
+		next.interval = min(growth*p.interval, slowest*least)
 	}
 	return next
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -390,6 +391,47 @@ func BenchmarkTemplateEdit(b *testing.B) {
 			b.ReportMetric(float64(s.writes()-before), "writes")
 		})
 	}
+}
+
+// BenchmarkWholePass decides about every device and counts for every template from nothing, as a pass without an index would.
+func BenchmarkWholePass(b *testing.B) {
+	for _, size := range sizes() {
+		b.Run(fmt.Sprintf("devices=%d", size), func(b *testing.B) {
+			s := settled(b, size)
+			b.ReportAllocs()
+			before := processorTime(b)
+			for b.Loop() {
+				ix := match.NewIndex()
+				for _, o := range s.sources {
+					ix.SetSource(o)
+				}
+				for _, o := range s.templates {
+					ix.SetTemplate(o)
+				}
+				for _, o := range s.nodes {
+					ix.SetNode(o.Name, o.Labels)
+				}
+				for _, o := range s.devices {
+					ix.SetDevice(o)
+				}
+				for name := range s.devices {
+					ix.Decision(name)
+				}
+				for name := range s.templates {
+					ix.Tally(name)
+				}
+			}
+			b.ReportMetric(float64((processorTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		})
+	}
+}
+
+// processorTime is what the process has taken so far, with the collection of garbage.
+func processorTime(tb testing.TB) time.Duration {
+	tb.Helper()
+	var u syscall.Rusage
+	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // A node that was taken over costs the others nothing.

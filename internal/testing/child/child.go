@@ -1,4 +1,4 @@
-// Package child runs the programs of a lab, which end with it.
+// Package child builds the programs that tests start, and runs those of a lab, which end with it.
 package child
 
 import (

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/mirror"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
@@ -43,12 +44,10 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "firmware-lab-bin-")
 	if err == nil {
 		binDir = dir
-		build := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", dir, "../../../cmd/firmware-operator", "../../../cmd/firmware-daemon", "../../../cmd/firmware-simtools")
-		build.Stdout, build.Stderr = os.Stderr, os.Stderr
-		err = build.Run()
+		err = child.Build(dir, "firmware-operator", "firmware-daemon", "firmware-simtools")
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "build the binaries under test:", err)
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	code := m.Run()

@@ -2,7 +2,6 @@ package scale
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 )
 
 // The counts of a rollout over a fleet do not depend on its size, so a small one holds what the performance page says of 5,000
@@ -22,9 +23,8 @@ func TestMain(m *testing.M) {
 
 func TestARolloutCostsFewWritesAndNoneAtRest(t *testing.T) {
 	dir := t.TempDir()
+	require.NoError(t, child.Build(dir, "firmware-operator"))
 	operator := filepath.Join(dir, "firmware-operator")
-	out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", operator, "../../../cmd/firmware-operator").CombinedOutput()
-	require.NoError(t, err, "%s", out)
 	const nodes = 30
 	r, err := Run(t.Context(), Options{Nodes: nodes, Operator: operator, Dir: dir, QuietPeriod: time.Second, Rest: 3 * time.Second, Out: os.Stderr})
 	require.NoError(t, err)
