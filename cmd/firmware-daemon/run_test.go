@@ -27,8 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -160,11 +158,7 @@ type cluster struct {
 func newEnv(t *testing.T) *apitest.Env {
 	t.Helper()
 	env := apitest.New(t)
-	require.NoError(t, env.Client.Create(t.Context(), &maintenancev1alpha1.MaintenanceOperatorConfig{
-		ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: "default"},
-		Spec:       maintenancev1alpha1.MaintenanceOperatorConfigSpec{MaxParallelOperations: ptr.To(intstr.FromString("100%"))},
-	}))
-	operator, err := maintenance.New(env.Config, apitest.Namespace)
+	operator, err := maintenance.New(env.Config)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

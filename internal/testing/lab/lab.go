@@ -222,7 +222,7 @@ func (l *Lab) startMaintenance(ctx context.Context) error {
 	if l.options.MaintenanceOperator != "" {
 		return l.startMaintenanceOperator(ctx)
 	}
-	standIn, err := maintenance.New(l.plane.Config(), cluster.Namespace)
+	standIn, err := maintenance.New(l.plane.Config())
 	if err != nil {
 		return err
 	}

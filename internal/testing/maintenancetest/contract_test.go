@@ -44,7 +44,7 @@ func TestContractWithTheStandInOfTheLab(t *testing.T) {
 		var op *standin.Operator
 		w.Restart = func() {
 			var err error
-			op, err = standin.New(env.Config, apitest.Namespace)
+			op, err = standin.New(env.Config)
 			require.NoError(t, err)
 		}
 		w.Restart()

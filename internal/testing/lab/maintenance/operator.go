@@ -18,25 +18,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// Annotations of the maintenance-operator.
 const (
-	readyTimeAnnotation    = "maintenance.nvidia.com/ready-time"
-	ignoreAnnotation       = "maintenance.nvidia.com/garbage-collector.ignore"
+	// initialStateAnnotation is the maintenance-operator's.
 	initialStateAnnotation = "maintenance.nvidia.com/node-initial-state.unschedulable"
-	configName             = "default"
 	pollEvery              = 150 * time.Millisecond
 )
 
 // Operator simulates the maintenance-operator.
 type Operator struct {
-	client    client.Client
-	pods      kubernetes.Interface
-	namespace string
-	now       func() time.Time
+	client client.Client
+	pods   kubernetes.Interface
 }
 
-// New returns an Operator that reads its MaintenanceOperatorConfig, if there is one, from the namespace.
-func New(config *rest.Config, namespace string) (*Operator, error) {
+// New returns an Operator.
+func New(config *rest.Config) (*Operator, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, maintenancev1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -53,7 +48,7 @@ func New(config *rest.Config, namespace string) (*Operator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start stand-in: %w", err)
 	}
-	return &Operator{client: c, pods: pods, namespace: namespace, now: time.Now}, nil
+	return &Operator{client: c, pods: pods}, nil
 }
 
 // Run works until the context ends. It waits while the API server is unreachable.
@@ -80,25 +75,18 @@ func (o *Operator) Step(ctx context.Context) error {
 	if err := o.client.List(ctx, &list); err != nil {
 		return fmt.Errorf("list node maintenances: %w", err)
 	}
-	limits, err := o.limits(ctx)
-	if err != nil {
-		return err
-	}
-	for _, nm := range schedule(nodes.Items, list.Items, limits) {
+	for _, nm := range schedule(nodes.Items, list.Items) {
 		if err := o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonScheduled); err != nil {
 			return err
 		}
 	}
-	var first error
+	var first, err error
 	for i := range list.Items {
 		nm := &list.Items[i]
 		n := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == nm.Spec.NodeName })
 		if n < 0 {
 			err = o.letGo(ctx, nm)
-		} else if err = o.collect(ctx, nm, limits.maxTime); err == nil {
-			err = o.own(ctx, nm, &nodes.Items[n])
-		}
-		if n >= 0 && err == nil {
+		} else if err = o.own(ctx, nm, &nodes.Items[n]); err == nil {
 			err = o.advance(ctx, nm, &nodes.Items[n])
 		}
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && first == nil {
@@ -136,9 +124,6 @@ func (o *Operator) advance(ctx context.Context, nm *maintenancev1alpha1.NodeMain
 		if leaving {
 			return o.end(ctx, nm, node)
 		}
-		if waiting, err := o.waitForPods(ctx, nm); err != nil || waiting {
-			return err
-		}
 		return o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonDraining)
 	case maintenancev1alpha1.ConditionReasonDraining:
 		if leaving {
@@ -162,33 +147,12 @@ func (o *Operator) hold(ctx context.Context, nm *maintenancev1alpha1.NodeMainten
 		}
 		return o.end(ctx, nm, node)
 	}
-	if nm.Annotations[readyTimeAnnotation] == "" {
-		metav1.SetMetaDataAnnotation(&nm.ObjectMeta, readyTimeAnnotation, o.now().UTC().Format(time.RFC3339))
-		if err := o.client.Update(ctx, nm); err != nil {
-			return fmt.Errorf("note ready time: %w", err)
-		}
-	}
 	failed := meta.IsStatusConditionTrue(nm.Status.Conditions, maintenancev1alpha1.ConditionTypeRequestorFailed)
 	switch {
 	case failed && reason == maintenancev1alpha1.ConditionReasonReady:
 		return o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonRequestorFailed)
 	case !failed && reason == maintenancev1alpha1.ConditionReasonRequestorFailed:
 		return o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonReady)
-	}
-	return nil
-}
-
-// collect deletes a maintenance that was ready for too long, failed or not, unless its annotation forbids it.
-func (o *Operator) collect(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, after time.Duration) error {
-	if nm.Annotations[ignoreAnnotation] == "true" || nm.Annotations[readyTimeAnnotation] == "" || nm.DeletionTimestamp != nil {
-		return nil
-	}
-	ready, err := time.Parse(time.RFC3339, nm.Annotations[readyTimeAnnotation])
-	if err != nil || !o.now().After(ready.Add(after)) {
-		return nil
-	}
-	if err := o.client.Delete(ctx, nm); err != nil {
-		return fmt.Errorf("collect maintenance: %w", err)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package maintenance
 
 import (
 	"testing"
-	"time"
 
 	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	"github.com/stretchr/testify/assert"
@@ -23,15 +22,13 @@ type stage struct {
 	t   *testing.T
 	env *apitest.Env
 	op  *Operator
-	now time.Time
 }
 
 func newStage(t *testing.T) *stage {
 	env := apitest.New(t)
-	op, err := New(env.Config, apitest.Namespace)
+	op, err := New(env.Config)
 	require.NoError(t, err)
-	s := &stage{t: t, env: env, op: op, now: time.Now()}
-	op.now = func() time.Time { return s.now }
+	s := &stage{t: t, env: env, op: op}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	require.NoError(t, env.Client.Create(t.Context(), n))
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -45,9 +42,9 @@ func (s *stage) steps(n int) {
 	}
 }
 
-func (s *stage) request(spec maintenancev1alpha1.NodeMaintenanceSpec, annotations map[string]string) *maintenancev1alpha1.NodeMaintenance {
+func (s *stage) request(spec maintenancev1alpha1.NodeMaintenanceSpec) *maintenancev1alpha1.NodeMaintenance {
 	spec.NodeName, spec.RequestorID = "a", "test"
-	nm := &maintenancev1alpha1.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: "m", Annotations: annotations}, Spec: spec}
+	nm := &maintenancev1alpha1.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: "m"}, Spec: spec}
 	require.NoError(s.t, s.env.Client.Create(s.t.Context(), nm))
 	return nm
 }
@@ -71,7 +68,7 @@ func (s *stage) cordoned() bool {
 
 func TestStandInTakesANodeThroughTheStatesAndBack(t *testing.T) {
 	s := newStage(t)
-	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true}, nil)
+	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true})
 	var states []string
 	for range 8 {
 		s.steps(1)
@@ -90,7 +87,7 @@ func TestStandInTakesANodeThroughTheStatesAndBack(t *testing.T) {
 
 func TestStandInHoldsTheNodeForAdditionalRequestors(t *testing.T) {
 	s := newStage(t)
-	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true, AdditionalRequestors: []string{"other"}}, nil)
+	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true, AdditionalRequestors: []string{"other"}})
 	s.steps(7)
 	require.NoError(t, s.env.Client.Delete(t.Context(), nm))
 	s.steps(3)
@@ -105,7 +102,7 @@ func TestStandInHoldsTheNodeForAdditionalRequestors(t *testing.T) {
 func TestStandInKeepsAnothersCordon(t *testing.T) {
 	s := newStage(t)
 	require.NoError(t, s.env.Client.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`))))
-	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true}, nil)
+	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true})
 	s.steps(7)
 	require.NoError(t, s.env.Client.Delete(t.Context(), nm))
 	s.steps(2)
@@ -113,28 +110,9 @@ func TestStandInKeepsAnothersCordon(t *testing.T) {
 	assert.True(t, s.cordoned())
 }
 
-func TestStandInCollectsForgottenMaintenancesUnlessTold(t *testing.T) {
-	for name, tc := range map[string]struct {
-		annotations map[string]string
-		want        string
-	}{
-		"forgotten":            {nil, "gone"},
-		"annotated to be kept": {map[string]string{ignoreAnnotation: "true"}, "Ready"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
-			s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true}, tc.annotations)
-			s.steps(7)
-			s.now = s.now.Add(2 * time.Hour)
-			s.steps(3)
-			assert.Equal(t, tc.want, s.reason())
-		})
-	}
-}
-
 func TestStandInShowsThatARequestorFailed(t *testing.T) {
 	s := newStage(t)
-	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true}, nil)
+	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true})
 	s.steps(7)
 	require.NoError(t, s.env.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), nm))
 	meta.SetStatusCondition(&nm.Status.Conditions, metav1.Condition{Type: maintenancev1alpha1.ConditionTypeRequestorFailed, Status: "True", Reason: maintenancev1alpha1.ConditionReasonFailedMaintenance})
@@ -147,7 +125,7 @@ func TestStandInShowsThatARequestorFailed(t *testing.T) {
 // A garbage collector deletes the maintenance with its Node.
 func TestStandInMakesAMaintenanceGoWithItsNode(t *testing.T) {
 	s := newStage(t)
-	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true}, nil)
+	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true})
 	s.steps(2)
 	require.NoError(t, s.env.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), nm))
 	require.Len(t, nm.OwnerReferences, 1)
