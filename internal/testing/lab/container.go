@@ -4,15 +4,17 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 )
 
 // container is a program that is started again when it ends by itself, as a kubelet does.
 type container struct {
-	run func() (*process, error)
+	run func() (*child.Process, error)
 
 	mu sync.Mutex
 	// current is nil while the program is not to run.
-	current *process
+	current *child.Process
 }
 
 // start starts the program, unless it is to run already.
@@ -26,12 +28,12 @@ func (c *container) start() (err error) {
 }
 
 // kill ends the program as a power cut does; it is not started again.
-func (c *container) kill() { c.end((*process).kill) }
+func (c *container) kill() { c.end((*child.Process).Kill) }
 
 // stop asks the program to end; it is not started again.
-func (c *container) stop() { c.end(func(p *process) { p.stop(stopGrace) }) }
+func (c *container) stop() { c.end(func(p *child.Process) { p.Stop(stopGrace) }) }
 
-func (c *container) end(how func(*process)) {
+func (c *container) end(how func(*child.Process)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current != nil {
@@ -47,21 +49,21 @@ func (c *container) pid() int {
 	if c.current == nil {
 		return 0
 	}
-	return c.current.pid()
+	return c.current.PID()
 }
 
 // exited is the program that should run and ended; nil when there is none.
-func (c *container) exited() *process {
+func (c *container) exited() *child.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.current == nil || c.current.running() {
+	if c.current == nil || c.current.Running() {
 		return nil
 	}
 	return c.current
 }
 
 // restart starts the program again, unless it was ended or started on purpose meanwhile.
-func (c *container) restart(ended *process) (err error) {
+func (c *container) restart(ended *child.Process) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current != ended {
@@ -88,8 +90,8 @@ func (c *container) keep(ctx context.Context, down func() bool, complain func(fo
 		if ended == nil || down() {
 			continue
 		}
-		wait := pause.after(ended.ran)
-		complain("The %s ended by itself; see %s. It is started again in %s.", ended.name, ended.log.Name(), wait)
+		wait := pause.after(ended.Ran())
+		complain("The %s ended by itself; see %s. It is started again in %s.", ended.Name, ended.Log, wait)
 		select {
 		case <-ctx.Done():
 			return

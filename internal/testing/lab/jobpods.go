@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 )
 
@@ -45,16 +46,16 @@ func (n *Node) runJobPod(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	case pod.DeletionTimestamp != nil:
 		if p != nil {
-			p.stop(stopGrace)
+			p.Stop(stopGrace)
 		}
 		return n.kubelet.RemovePod(ctx, pod)
 	case ended:
 		return nil
 	case p == nil:
 		return n.startJob(ctx, pod)
-	case p.running():
+	case p.Running():
 		return nil
-	case p.err == nil:
+	case p.Err() == nil:
 		return n.kubelet.ReportPod(ctx, pod, corev1.PodSucceeded)
 	}
 	return n.startJob(ctx, pod) // restartPolicy OnFailure
@@ -71,7 +72,7 @@ func (n *Node) startJob(ctx context.Context, pod *corev1.Pod) error {
 	if n.off {
 		return nil
 	}
-	if n.jobs[pod.UID], err = start(fmt.Sprintf("pod %s", pod.Name), n.logPath, n.daemonBinary, args...); err != nil {
+	if n.jobs[pod.UID], err = child.Start(fmt.Sprintf("pod %s", pod.Name), n.logPath, n.daemonBinary, args...); err != nil {
 		delete(n.jobs, pod.UID)
 		return err
 	}
@@ -81,7 +82,7 @@ func (n *Node) startJob(ctx context.Context, pod *corev1.Pod) error {
 	return n.kubelet.ReportPod(ctx, pod, corev1.PodRunning)
 }
 
-func (n *Node) jobProcess(uid types.UID) (p *process, off bool) {
+func (n *Node) jobProcess(uid types.UID) (p *child.Process, off bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.jobs[uid], n.off
@@ -93,30 +94,19 @@ func (n *Node) forgetJobs(pods []corev1.Pod) {
 	defer n.mu.Unlock()
 	for uid, p := range n.jobs {
 		if !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.UID == uid }) {
-			p.kill()
+			p.Kill()
 			delete(n.jobs, uid)
 		}
 	}
 }
 
-// killJobs ends the processes of all pods with SIGKILL, and starts none until the machine is on again.
-func (n *Node) killJobs() {
+// endJobs ends the processes of job pods with the machine, and starts none until it boots.
+func (n *Node) endJobs(how func(*child.Process)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.off = true
 	for uid, p := range n.jobs {
-		p.kill()
-		delete(n.jobs, uid)
-	}
-}
-
-// stopJobs ends them between two writes where it can.
-func (n *Node) stopJobs() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.off = true
-	for uid, p := range n.jobs {
-		p.stop(stopGrace)
+		how(p)
 		delete(n.jobs, uid)
 	}
 }
@@ -127,8 +117,8 @@ func (n *Node) KillJob() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, p := range n.jobs {
-		if p.running() {
-			p.kill()
+		if p.Running() {
+			p.Kill()
 			return true
 		}
 	}

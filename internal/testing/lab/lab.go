@@ -18,6 +18,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/imageserver"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/maintenance"
@@ -267,8 +268,8 @@ func (l *Lab) startOperator(ctx context.Context) error {
 	} else {
 		args = append(args, "--file-source-dir="+l.ImageDir())
 	}
-	l.operator.run = func() (*process, error) {
-		return startWith(env, "firmware-operator", l.operatorLog(), l.binary("firmware-operator"), args...)
+	l.operator.run = func() (*child.Process, error) {
+		return child.StartWith(env, "firmware-operator", l.operatorLog(), l.binary("firmware-operator"), args...)
 	}
 	if err := l.StartOperator(); err != nil {
 		return err
@@ -298,7 +299,7 @@ func (l *Lab) fetchImageCA(ctx context.Context) error {
 	deadline := time.After(time.Minute)
 	for {
 		if p := l.operator.exited(); p != nil {
-			return fmt.Errorf("start operator: it ended at once (%w); see %s", p.err, l.operatorLog())
+			return fmt.Errorf("start operator: it ended at once (%w); see %s", p.Err(), l.operatorLog())
 		}
 		var cm corev1.ConfigMap
 		err := l.admin.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: imageserver.ConfigMapName}, &cm)

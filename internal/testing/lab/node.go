@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
@@ -64,7 +65,7 @@ type Node struct {
 	// rebooted is set from a boot until the kubelet has reached the API server and starts the daemon's pod.
 	rebooted bool
 	// jobs are the processes of the pods that execute jobs, by uid; none is started while the machine is off.
-	jobs map[types.UID]*process
+	jobs map[types.UID]*child.Process
 	off  bool
 }
 
@@ -72,7 +73,7 @@ type Node struct {
 func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	name := fmt.Sprintf("node-%d", index)
 	dir := filepath.Join(l.options.Dir, "nodes", name)
-	n := &Node{Name: name, jobs: map[types.UID]*process{}, logPath: filepath.Join(dir, "daemon.log"), daemonBinary: l.binary("firmware-daemon")}
+	n := &Node{Name: name, jobs: map[types.UID]*child.Process{}, logPath: filepath.Join(dir, "daemon.log"), daemonBinary: l.binary("firmware-daemon")}
 	machine := filepath.Join(dir, "host")
 	var err error
 	if n.Machine, err = simhost.Open(machine); errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +134,9 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	args := append([]string{"run", "--update-strategy=" + l.options.DaemonStrategy, "--maintenance=" + l.options.Maintenance,
 		fmt.Sprintf("--allow-undrained=%t", l.options.Maintenance == config.MaintenanceNone), "--node-name=" + name, "--kubeconfig=" + kubeconfig,
 		"--namespace=" + cluster.Namespace, "--pod-name=" + podOf(name)}, slices.Concat(n.local, n.keys)...)
-	n.daemon.run = func() (*process, error) { return start("firmware-daemon of "+name, n.logPath, n.daemonBinary, args...) }
+	n.daemon.run = func() (*child.Process, error) {
+		return child.Start("firmware-daemon of "+name, n.logPath, n.daemonBinary, args...)
+	}
 	n.access = func(ctx context.Context, pod *corev1.Pod) (string, error) {
 		token, err := cluster.PodToken(ctx, l.admin, pod)
 		if err != nil {
@@ -227,8 +230,8 @@ func (n *Node) live(ctx context.Context, complain func(format string, args ...an
 
 // reboot takes the machine through a boot: every process dies, pending firmware is activated, the boot id is new.
 func (n *Node) reboot(ctx context.Context) error {
-	n.killJobs()
-	n.static.end((*process).kill)
+	n.endJobs((*child.Process).Kill)
+	n.static.end((*child.Process).Kill)
 	n.KillDaemon()
 	if bootID, err := n.Machine.BootID(); err == nil {
 		// If the API server is unreachable the Node stays as it was; the machine reboots all the same.
@@ -308,8 +311,9 @@ func (n *Node) goesDown() bool {
 
 // powerOff ends the daemon, between two writes if possible, and then everything on the machine.
 func (n *Node) powerOff() error {
-	n.stopJobs()
-	n.static.end(func(p *process) { p.stop(stopGrace) })
+	stop := func(p *child.Process) { p.Stop(stopGrace) }
+	n.endJobs(stop)
+	n.static.end(stop)
 	n.daemon.stop()
 	if n.uplink != nil {
 		n.uplink.close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 )
 
@@ -12,9 +13,9 @@ import (
 func (l *Lab) startMaintenanceOperator(ctx context.Context) error {
 	l.say("Starting the maintenance-operator %s …", l.options.MaintenanceOperator)
 	log := filepath.Join(l.options.Dir, "maintenance-operator.log")
-	l.maintenance.run = func() (*process, error) {
+	l.maintenance.run = func() (*child.Process, error) {
 		env := []string{"ENABLE_WEBHOOKS=false", "OPERATOR_NAMESPACE=" + cluster.Namespace, "KUBECONFIG=" + l.KubeconfigPath()}
-		return startWith(env, "maintenance-operator", log, l.options.MaintenanceOperator, "--metrics-bind-address=0", "--health-probe-bind-address=0")
+		return child.StartWith(env, "maintenance-operator", log, l.options.MaintenanceOperator, "--metrics-bind-address=0", "--health-probe-bind-address=0")
 	}
 	if err := l.maintenance.start(); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
@@ -45,7 +46,7 @@ func configureKubelet(root, server string) error {
 type staticPods struct {
 	root string
 	// run starts the program of a pod with its arguments.
-	run func(pod *corev1.Pod) (*process, error)
+	run func(pod *corev1.Pod) (*child.Process, error)
 
 	mu   sync.Mutex
 	off  bool
@@ -58,7 +59,7 @@ type staticPods struct {
 type staticPod struct {
 	content []byte
 	// process is nil for a pod that is refused.
-	process *process
+	process *child.Process
 }
 
 // sync looks at the directory once.
@@ -77,11 +78,11 @@ func (s *staticPods) sync() (complaints []error) {
 		}
 		there[file] = true
 		old := s.runs[file]
-		if old != nil && bytes.Equal(old.content, content) && (old.process == nil || old.process.running()) {
+		if old != nil && bytes.Equal(old.content, content) && (old.process == nil || old.process.Running()) {
 			continue
 		}
 		if old != nil && old.process != nil {
-			old.process.stop(stopGrace)
+			old.process.Stop(stopGrace)
 		}
 		next := &staticPod{content: content}
 		pod, err := decodeStaticPod(content)
@@ -98,7 +99,7 @@ func (s *staticPods) sync() (complaints []error) {
 	for file, p := range s.runs {
 		if !there[file] {
 			if p.process != nil {
-				p.process.stop(stopGrace)
+				p.process.Stop(stopGrace)
 			}
 			delete(s.runs, file)
 		}
@@ -107,7 +108,7 @@ func (s *staticPods) sync() (complaints []error) {
 }
 
 // end ends every pod, and starts none before boot.
-func (s *staticPods) end(how func(*process)) {
+func (s *staticPods) end(how func(*child.Process)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.off = true
@@ -191,9 +192,9 @@ func (n *Node) runStaticPods(ctx context.Context, complain func(format string, a
 }
 
 // startStaticPod starts the program of a static pod.
-func (n *Node) startStaticPod(pod *corev1.Pod) (*process, error) {
+func (n *Node) startStaticPod(pod *corev1.Pod) (*child.Process, error) {
 	pod.Name += "-" + n.Name // as a kubelet names it
 	pod.Spec.NodeName = n.Name
 	args := append(cluster.Args(pod), n.local...)
-	return start("static pod "+pod.Name, n.logPath, n.daemonBinary, args...)
+	return child.Start("static pod "+pod.Name, n.logPath, n.daemonBinary, args...)
 }
