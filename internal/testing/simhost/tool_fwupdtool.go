@@ -176,26 +176,17 @@ func fwupdDevices(c *call, o options) (*fwupdError, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.has("json") {
-		devices := []any{}
-		if o.enables(capsulePlugin) && fwupdFirmware() {
-			devices = append(devices, fwupdDevice(s))
-		}
-		if o.enables(ataPlugin) {
-			devices = append(devices, fwupdDrives(s)...)
-		}
-		if len(devices) == 0 {
-			return &fwupdError{fwupdNothingToDo, "No detected devices"}, nil
-		}
-		c.printf("%s\n", jsonGLib.format(object{{"Devices", devices}}))
-		return nil, nil
+	devices := []any{}
+	if o.enables(capsulePlugin) && fwupdFirmware() {
+		devices = append(devices, fwupdDevice(s))
 	}
-	c.printf("%s %s\n│\n└─System Firmware:\n", s.Spec.System.Vendor, s.Spec.System.Product)
-	f := fwupdFormat(s)
-	c.fwupdLines("      ", [][2]string{
-		{"Device ID", s.Spec.BIOS.DeviceID()}, {"Current version", f.spell(s.BIOS.Running.Version)},
-		{"Minimum Version", f.spell(s.Spec.BIOS.LowestVersion)}, {"Vendor", s.Spec.BIOS.Vendor}, {"GUID", s.Spec.BIOS.GUID},
-	})
+	if o.enables(ataPlugin) {
+		devices = append(devices, fwupdDrives(s)...)
+	}
+	if len(devices) == 0 {
+		return &fwupdError{fwupdNothingToDo, "No detected devices"}, nil
+	}
+	c.printf("%s\n", jsonGLib.format(object{{"Devices", devices}}))
 	return nil, nil
 }
 
@@ -206,7 +197,7 @@ func (c *call) fwupdLines(indent string, lines [][2]string) {
 	}
 }
 
-func fwupdHistory(c *call, o options) (*fwupdError, error) {
+func fwupdHistory(c *call, _ options) (*fwupdError, error) {
 	s, err := c.m.view()
 	if err != nil {
 		return nil, err
@@ -219,12 +210,7 @@ func fwupdHistory(c *call, o options) (*fwupdError, error) {
 		{"AppstreamId", "com.example.simulated.firmware"}, {"Version", target.Version},
 		{"Checksum", []any{strings.TrimPrefix(target.Digest, "sha256:")}}, {"Protocol", "org.uefi.capsule"},
 	}}})
-	if o.has("json") {
-		c.printf("%s\n", jsonGLib.format(object{{"Devices", []any{d}}}))
-		return nil, nil
-	}
-	c.printf("%s %s\n│\n└─System Firmware:\n", s.Spec.System.Vendor, s.Spec.System.Product)
-	c.fwupdLines("      ", [][2]string{{"Device ID", s.Spec.BIOS.DeviceID()}, {"New version", target.Version}})
+	c.printf("%s\n", jsonGLib.format(object{{"Devices", []any{d}}}))
 	return nil, nil
 }
 
@@ -312,11 +298,6 @@ func fwupdInstall(c *call, o options) (*fwupdError, error) {
 	err = c.do(job{
 		op:    Operation{Device: BIOSKey, Action: "Write", Version: img.Version, Digest: img.Digest, Bytes: size},
 		takes: s.Spec.WriteTime,
-		progress: func(percent int) {
-			if percent == 0 && !o.has("json") {
-				c.printf("Decompressing…\nWriting…\n")
-			}
-		},
 		begin: func(s *state) { s.BIOS.Capsule, s.BIOS.CapsuleOn = torn, esp.Path },
 		finish: func(s *state) {
 			s.BIOS.Capsule, s.BIOS.UpdateTarget, s.BIOS.UpdateState = whole, whole, updateNeedsReboot
@@ -324,9 +305,6 @@ func fwupdInstall(c *call, o options) (*fwupdError, error) {
 	})
 	if errors.Is(err, errBusy) {
 		return &fwupdError{fwupdInternal, "another program writes to the device"}, nil
-	}
-	if err == nil && !o.has("json") {
-		c.printf("Successfully installed firmware\n")
 	}
 	return nil, err
 }

@@ -93,9 +93,6 @@ func fwupdInstallDrive(c *call, s *state, d SATA, o options) (*fwupdError, error
 	if errors.Is(err, errBusy) {
 		return &fwupdError{fwupdInternal, "another program writes to the device"}, nil
 	}
-	if err == nil && !o.has("json") {
-		c.printf("Successfully installed firmware\n")
-	}
 	return nil, err
 }
 

@@ -87,44 +87,10 @@ func nvmeCLI(c *call) (int, error) {
 	})
 }
 
-// nvmeFormat checks the output format; only JSON and the short normal form are simulated.
-func (c *call) nvmeFormat(o options) (json, ok bool) {
-	switch f := o.values["output-format"]; f {
-	case "", "normal":
-		return false, true
-	case "json":
-		return true, true
-	}
-	fmt.Fprintf(c.stderr, "Invalid output format\n")
-	return false, false
-}
-
-func nvmeIdentify(c *call, t *nvmeTarget, o options) (int, error) {
-	asJSON, ok := c.nvmeFormat(o)
-	if !ok {
-		return 1, nil
-	}
-	fields := t.identify()
-	if asJSON {
-		c.printf("%s\n", jsonC.format(fields))
-		return 0, nil
-	}
-	c.printf("NVME Identify Controller:\n")
-	for _, f := range fields {
-		switch _, nested := f.value.([]any); {
-		case nested:
-		case strings.Contains(identifyHex, " "+f.name+" "):
-			c.printf("%-9s : %#x\n", f.name, f.value)
-		default:
-			c.printf("%-9s : %v\n", f.name, f.value)
-		}
-	}
+func nvmeIdentify(c *call, t *nvmeTarget, _ options) (int, error) {
+	c.printf("%s\n", jsonC.format(t.identify()))
 	return 0, nil
 }
-
-// identifyHex are the fields nvme-cli prints in hexadecimal.
-const identifyHex = " vid ssvid cmic cntlid ver rtd3r rtd3e oaes ctratt rrls oacs frmw lpa avscc apsta hctma sanicap anacap" +
-	" sqes cqes oncs fuses fna vwc icsvscc ocfs sgls "
 
 // identify is the Identify Controller data structure as nvme-cli prints it.
 func (t *nvmeTarget) identify() object {
@@ -159,16 +125,9 @@ func (t *nvmeTarget) identify() object {
 	return append(out, member{"psds", []any{object{{"max_power", 1400}, {"flags", 0}, {"entry_lat", 70}, {"exit_lat", 70}}}})
 }
 
-func nvmeFirmwareLog(c *call, t *nvmeTarget, o options) (int, error) {
-	asJSON, ok := c.nvmeFormat(o)
-	if !ok {
-		return 1, nil
-	}
+func nvmeFirmwareLog(c *call, t *nvmeTarget, _ options) (int, error) {
 	afi := t.controller.AFI()
 	log := object{{"Active Firmware Slot (afi)", afi}}
-	if !asJSON {
-		c.printf("Firmware Log for device:%s\nafi  : %#x\n", t.Key, afi)
-	}
 	for slot := 1; slot <= t.Slots; slot++ {
 		revision := t.controller.Revision(slot)
 		if revision == "" {
@@ -177,13 +136,8 @@ func nvmeFirmwareLog(c *call, t *nvmeTarget, o options) (int, error) {
 		raw := fmt.Appendf(nil, "%-8.8s", revision)
 		value, text := binary.LittleEndian.Uint64(raw), strings.ReplaceAll(string(raw), " ", ".")
 		log = append(log, member{fmt.Sprintf("Firmware Rev Slot %d", slot), fmt.Sprintf("%d (%s)", value, text)})
-		if !asJSON {
-			c.printf("frs%d : %#016x (%s)\n", slot, value, text)
-		}
 	}
-	if asJSON {
-		c.printf("%s\n", jsonC.format(object{{t.Key, log}}))
-	}
+	c.printf("%s\n", jsonC.format(object{{t.Key, log}}))
 	return 0, nil
 }
 

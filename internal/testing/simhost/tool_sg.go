@@ -180,18 +180,7 @@ func sgInq(c *call) (int, error) {
 		case o.has("raw"):
 			return 0, c.raw(d.inquiry(running), o)
 		}
-		c.printf("standard INQUIRY:\n" +
-			"  PQual=0  PDT=0  RMB=0  LU_CONG=0  hot_pluggable=0  version=0x06  [SPC-4]\n" +
-			"  [AERC=0]  [TrmTsk=0]  NormACA=0  HiSUP=1  Resp_data_format=2\n" +
-			"  SCCS=0  ACC=0  TPGS=0  3PC=0  Protect=1  [BQue=0]\n" +
-			"  EncServ=0  MultiP=1 (VS=0)  [MChngr=0]  [ACKREQQ=0]  Addr16=0\n" +
-			"  [RelAdr=0]  WBus16=0  Sync=0  [Linked=0]  [TranDis=0]  CmdQue=1\n" +
-			"  [SPI: Clocking=0x0  QAS=0  IUS=0]\n" +
-			"    length=144 (0x90)   Peripheral device type: disk\n")
-		c.printf(" Vendor identification: %-8.8s\n Product identification: %-16.16s\n Product revision level: %-4.4s\n",
-			d.Vendor, d.Model, running)
-		c.printf(" Unit serial number: %s\n", d.Serial)
-		return 0, nil
+		return c.fail(sgSyntax, "sg_inq: only --raw is simulated\n")
 	})
 }
 
@@ -243,22 +232,6 @@ func sgReadBuffer(c *call) (int, error) {
 			return c.fail(sgInvalidOpcode, "Read buffer(10): Illegal request, Invalid opcode\nsg_read_buffer failed: Illegal request, Invalid opcode\n")
 		}
 		return 0, c.raw(d.descriptor(), options{})
-	})
-}
-
-// sgVPD is sg_vpd of sg3_utils 1.46; it knows the pages 0x80 and 0x83.
-func sgVPD(c *call) (int, error) {
-	return sgQuery(c, func(d SCSI, _ string, o options) (int, error) {
-		switch strings.ToLower(o.values["page"]) {
-		case "0x80", "80h", "128", "sn":
-			c.printf("VPD INQUIRY: Unit serial number page\n  Unit serial number: %s\n", d.Serial)
-		case "0x83", "83h", "131", "di":
-			c.printf("VPD INQUIRY: Device Identification page\n  Addressed logical unit:\n"+
-				"    designator type: NAA,  code set: Binary\n      0x%s\n", d.WWN)
-		default:
-			return c.fail(sgIllegalRequest, "fetching VPD page failed: Illegal request\n")
-		}
-		return 0, nil
 	})
 }
 

@@ -11,10 +11,9 @@ const newSAS = "E005"
 
 func TestSgToolsReadTheDisk(t *testing.T) {
 	m := newMachine(t)
-	golden(t, "sg_inq-1.46.golden", run(m, "sg_inq", "/dev/sg0").stdout)
-	golden(t, "sg_vpd-1.46-serial.golden", run(m, "sg_vpd", "-p", "0x80", "/dev/sg0").stdout)
-	golden(t, "sg_vpd-1.46-id.golden", run(m, "sg_vpd", "--page=0x83", "/dev/sda").stdout)
-	assert.Equal(t, 5, run(m, "sg_vpd", "-p", "0xc0", "/dev/sg0").code)
+	assert.Contains(t, run(m, "sg_inq", "--raw", "/dev/sg0").stdout, "SEAGATE ST16000NM006J   E004")
+	assert.Contains(t, run(m, "sg_inq", "--raw", "--page=0x80", "/dev/sda").stdout, "ZR5")
+	assert.Equal(t, 5, run(m, "sg_inq", "--raw", "--page=0xc0", "/dev/sg0").code)
 	assert.Equal(t, 52, run(m, "sg_inq", "/dev/sg9").code)
 	assert.Equal(t, 1, run(m, "sg_inq").code)
 	assert.Equal(t, output{0, "", "sg_inq: unrecognized option '--bogus'\nUsage: sg_inq [--help] [--raw] [--verbose] [--version] DEVICE\n"},
@@ -30,11 +29,11 @@ func TestSgWriteBufferDefersAndActivatesWithOneUnitAttention(t *testing.T) {
 	assert.Equal(t, output{}, run(m, "sg_write_buffer", "-m", "activate_mc", "/dev/sg0"))
 	assert.Equal(t, newSAS, device(t, m, "sda").Running)
 
-	attention := run(m, "sg_inq", "/dev/sg0")
+	attention := run(m, "sg_inq", "--raw", "/dev/sg0")
 	assert.Equal(t, output{6, "", "sg_inq failed: Unit attention\n"}, attention)
-	again := run(m, "sg_inq", "/dev/sg0")
+	again := run(m, "sg_inq", "--raw", "/dev/sg0")
 	assert.Zero(t, again.code, "only once")
-	assert.Contains(t, again.stdout, "Product revision level: E005")
+	assert.Contains(t, again.stdout, "E005")
 	assert.Equal(t, "E004", read(t, m, "sys/class/scsi_device/0:0:0:0/device/rev"), "sysfs lies until a boot")
 	require.NoError(t, m.Boot())
 	assert.Equal(t, "E005", read(t, m, "sys/class/scsi_device/0:0:0:0/device/rev"))
@@ -75,7 +74,7 @@ func TestDeferredMicrocodeIsActivatedByABoot(t *testing.T) {
 	require.Zero(t, run(m, "sg_write_buffer", "-m", "dmc_offs_defer", "-b", "4k", "-I", image(t, "sda", newSAS), "/dev/sg0").code)
 	require.NoError(t, m.Boot())
 	assert.Equal(t, newSAS, device(t, m, "sda").Running)
-	assert.Zero(t, run(m, "sg_inq", "/dev/sg0").code)
+	assert.Zero(t, run(m, "sg_inq", "--raw", "/dev/sg0").code)
 }
 
 func TestSgToolsAnswerInBinary(t *testing.T) {
