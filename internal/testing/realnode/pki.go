@@ -13,15 +13,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 )
-
-// certificateLife is longer than any run.
-const certificateLife = 7 * 24 * time.Hour
 
 // authority signs the certificates of one run, of servers and clients alike.
 type authority struct {
@@ -39,21 +36,12 @@ func newAuthority(dir string) (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make authority: %w", err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "lab"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(certificateLife),
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "lab"}, key)
 	if err != nil {
 		return nil, fmt.Errorf("make authority: %w", err)
 	}
-	cert, err := x509.ParseCertificate(raw)
-	if err != nil {
-		return nil, fmt.Errorf("make authority: %w", err)
-	}
-	a := &authority{dir, cert, key}
-	return a, os.WriteFile(a.caFile(), pemOf(raw), 0o644)
+	a := &authority{dir, ca, key}
+	return a, os.WriteFile(a.caFile(), pemOf(ca.Raw), 0o644)
 }
 
 func pemOf(raw []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}) }

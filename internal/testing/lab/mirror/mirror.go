@@ -53,7 +53,7 @@ func Start(dir string) (*Mirror, error) {
 		return nil, err
 	}
 	var certificate tls.Certificate
-	if m.authority, certificate, err = newCertificate(net.ParseIP(Address), time.Now()); err != nil {
+	if m.authority, certificate, err = newCertificate(Address); err != nil {
 		return nil, err
 	}
 	backend, err := net.Listen("tcp", "127.0.0.1:0")
