@@ -67,9 +67,7 @@ func (b *biosState) boot(how boot, looks string) {
 			b.UpdateState = updateFailed
 		}
 	}
-	if !how.stale {
-		b.SysfsVersion = b.Running.Version
-	}
+	b.SysfsVersion = b.Running.Version
 }
 
 func (b *biosState) describe(d *Device) {

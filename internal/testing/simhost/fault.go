@@ -27,16 +27,8 @@ const (
 	FailAfterSuccess FaultKind = "FailAfterSuccess"
 	// Garbage makes the tool print Stdout instead of its output, and exit with ExitCode.
 	Garbage FaultKind = "Garbage"
-	// StaleSysfs keeps the device's version in sysfs unchanged, even over boots.
-	StaleSysfs FaultKind = "StaleSysfs"
 	// LinkDown leaves the ports of a NIC down after an activation, until the next.
 	LinkDown FaultKind = "LinkDown"
-	// NoReturn makes the device vanish: in the operation "reset" until the next boot, in "boot" until a power-cycle.
-	NoReturn FaultKind = "NoReturn"
-	// CutPower switches the machine off in the middle of the operation; the tool dies.
-	CutPower FaultKind = "CutPower"
-	// RebootIgnored makes "systemctl reboot" succeed without any effect.
-	RebootIgnored FaultKind = "RebootIgnored"
 )
 
 // Fault is a fault of a machine and where it applies. It can be set and cleared at any time, while tools run too.
@@ -46,7 +38,7 @@ type Fault struct {
 	Kind FaultKind
 	// Tool, Device and Operation say where the fault applies; empty ones match all. Operations are "query", "verify",
 	// "read", "write", "reactivate", "download", "commit", "activate", "reset", "reboot", "scope", "inhibit" and
-	// "boot"; Fail, FailAfterSuccess and NoReturn apply to a boot only when Operation is "boot".
+	// "boot"; Fail and FailAfterSuccess apply to a boot only when Operation is "boot".
 	Tool      string `json:",omitempty"`
 	Device    string `json:",omitempty"`
 	Operation string `json:",omitempty"`
@@ -64,7 +56,7 @@ type Fault struct {
 
 // SetFault adds a fault, or replaces the one with its ID and counts from zero.
 func (m *Machine) SetFault(f Fault) error {
-	if !f.isOneOf([]FaultKind{Fail, Hang, Lie, FailAfterSuccess, Garbage, StaleSysfs, LinkDown, NoReturn, CutPower, RebootIgnored}) {
+	if !f.isOneOf([]FaultKind{Fail, Hang, Lie, FailAfterSuccess, Garbage, LinkDown}) {
 		return fmt.Errorf("set fault: %q is no kind of fault", f.Kind)
 	}
 	return m.changeFaults(func(faults []Fault) []Fault {
@@ -159,7 +151,7 @@ func (m *Machine) strike(tool, device, operation string, kinds ...FaultKind) (*F
 
 // matches reports whether the fault is for the place. Most faults apply to a boot only if they name it.
 func (f *Fault) matches(tool, device, operation string) bool {
-	if operation == "boot" && f.Operation == "" && (f.Kind == Fail || f.Kind == FailAfterSuccess || f.Kind == NoReturn) {
+	if operation == "boot" && f.Operation == "" && (f.Kind == Fail || f.Kind == FailAfterSuccess) {
 		return false
 	}
 	return (f.Tool == "" || f.Tool == tool) && (f.Device == "" || f.Device == device) &&

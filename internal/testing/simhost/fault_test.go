@@ -1,9 +1,7 @@
 package simhost
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -122,22 +120,6 @@ func TestGarbageReplacesTheOutput(t *testing.T) {
 	assert.Equal(t, output{0, "{\"nvme0\":", ""}, run(m, "nvme", "fw-log", "/dev/nvme0", "-o", "json"))
 }
 
-func TestStaleSysfsSurvivesBoots(t *testing.T) {
-	m := newMachine(t)
-	require.NoError(t, m.SetFault(Fault{ID: "nvme", Kind: StaleSysfs, Device: "nvme0"}))
-	require.NoError(t, m.SetFault(Fault{ID: "bios", Kind: StaleSysfs, Device: BIOSKey}))
-	require.Zero(t, writes(m, "nvme0", image(t, "nvme0", newSamsung)).code)
-	require.Zero(t, writes(m, BIOSKey, image(t, BIOSKey, newBIOSVersion)).code)
-	require.NoError(t, m.Boot())
-	assert.Equal(t, newSamsung, device(t, m, "nvme0").Running)
-	assert.Equal(t, DefaultSamsungVersion, read(t, m, "sys/class/nvme/nvme0/firmware_rev"))
-	assert.Equal(t, newBIOSVersion, device(t, m, BIOSKey).Running)
-	assert.Equal(t, DefaultBIOSVersion, read(t, m, "sys/class/dmi/id/bios_version"))
-	require.NoError(t, m.ClearFaults())
-	require.NoError(t, m.Boot())
-	assert.Equal(t, newSamsung, read(t, m, "sys/class/nvme/nvme0/firmware_rev"))
-}
-
 func TestLinksCanStayDownAfterAnActivation(t *testing.T) {
 	m := newMachine(t)
 	require.NoError(t, m.SetFault(Fault{Kind: LinkDown, Device: "nic0", Count: 1}))
@@ -150,66 +132,6 @@ func TestLinksCanStayDownAfterAnActivation(t *testing.T) {
 	require.NoError(t, m.SetFault(Fault{ID: "boot", Kind: LinkDown, Device: "nic1", Operation: "boot", Count: 1}))
 	require.NoError(t, m.Boot())
 	assert.False(t, device(t, m, "nic1").LinkUp)
-}
-
-func TestADeviceCanVanishInItsReset(t *testing.T) {
-	m := newMachine(t)
-	require.NoError(t, m.SetFault(Fault{ID: "nic", Kind: NoReturn, Device: "nic0", Count: 1}))
-	assert.Equal(t, 1, run(m, "mstfwreset", "-d", cx6, "-y", "r").code)
-	assert.False(t, device(t, m, "nic0").Present)
-	assert.NoFileExists(t, m.Dir()+"/sys/class/net/ens1f0np0/address")
-	assert.NoFileExists(t, m.Dir()+"/sys/bus/pci/devices/0000:3b:00.0/vendor")
-	assert.FileExists(t, m.Dir()+"/sys/class/net/ens2f0np0/address", "the other card stays")
-	assert.Equal(t, 1, run(m, "mstflint", "-d", cx6, "q").code)
-	require.NoError(t, m.Boot())
-	assert.True(t, device(t, m, "nic0").Present)
-
-	require.NoError(t, m.SetFault(Fault{ID: "nvme", Kind: NoReturn, Device: "nvme0", Operation: "boot", Count: 1}))
-	require.NoError(t, m.Boot())
-	assert.False(t, device(t, m, "nvme0").Present)
-	require.NoError(t, m.Boot())
-	assert.False(t, device(t, m, "nvme0").Present, "a warm boot does not bring it back")
-	require.NoError(t, m.PowerCycle())
-	assert.True(t, device(t, m, "nvme0").Present)
-}
-
-func TestPowerCanFailInTheMiddleOfTheNthOperation(t *testing.T) {
-	m := newMachine(t)
-	require.NoError(t, m.SetFault(Fault{ID: "cut", Kind: CutPower, Operation: "write", Skip: 1, Count: 1}))
-	require.Zero(t, writes(m, "nic1", image(t, "nic1", "28.41.1000")).code, "the first operation passes")
-	out := writes(m, "nic0", image(t, "nic0", newCX6))
-	assert.Equal(t, exitKilled, out.code)
-	event, err := m.WaitPowerEvent(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, PowerLost, event)
-	assert.Equal(t, exitKilled, run(m, "mstflint", "-d", cx6, "q").code, "nothing runs without power")
-	assert.True(t, device(t, m, "nic0").Torn)
-	assert.Equal(t, []string{"Write PowerCut"}, actions(t, m, "nic0"))
-
-	require.NoError(t, m.Boot())
-	event, err = m.PowerEvent()
-	require.NoError(t, err)
-	assert.Equal(t, NoPowerEvent, event)
-	assert.Equal(t, DefaultCX6Version, device(t, m, "nic0").Running)
-	assert.Equal(t, "28.41.1000", device(t, m, "nic1").Running)
-	require.Zero(t, writes(m, "nic0", image(t, "nic0", newCX6)).code)
-}
-
-func TestAnIgnoredRebootRequestLooksLikeAnAcceptedOne(t *testing.T) {
-	m := newMachine(t)
-	require.NoError(t, m.SetFault(Fault{Kind: RebootIgnored, Count: 1}))
-	reboot := []string{"nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--pid", "--", "systemctl", "reboot"}
-	assert.Equal(t, output{}, run(m, append([]string{}, reboot...)...))
-	requested, err := m.RebootRequested()
-	require.NoError(t, err)
-	assert.False(t, requested)
-	assert.Equal(t, output{}, run(m, append([]string{}, reboot...)...))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	event, err := m.WaitPowerEvent(ctx)
-	require.NoError(t, err)
-	assert.Equal(t, RebootRequested, event)
-	assert.Equal(t, []string{"Boot Done", "Reboot Done", "Reboot Done"}, actions(t, m, ""))
 }
 
 func TestFaultsMatchToolDeviceAndOperation(t *testing.T) {

@@ -34,11 +34,10 @@ type OperationResult string
 
 // The results of operations. Started operations are running, or the process that ran them was killed.
 const (
-	Started  OperationResult = "Started"
-	Done     OperationResult = "Done"
-	Failed   OperationResult = "Failed"
-	Lied     OperationResult = "Lied"
-	PowerCut OperationResult = "PowerCut"
+	Started OperationResult = "Started"
+	Done    OperationResult = "Done"
+	Failed  OperationResult = "Failed"
+	Lied    OperationResult = "Lied"
 )
 
 // Operations lists the operations of the machine, oldest first.

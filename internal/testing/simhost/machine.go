@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
@@ -34,7 +35,7 @@ func Create(dir string, spec Spec) (*Machine, error) {
 		}
 	}
 	s := &state{
-		Spec: spec, BIOS: newBIOS(spec.BIOS), Absent: map[string]bool{}, Lost: map[string]Activation{},
+		Spec: spec, BIOS: newBIOS(spec.BIOS), Absent: map[string]bool{},
 		NICs: map[string]*nicState{}, NVMe: map[string]*nvmeState{}, SCSI: map[string]*scsiState{},
 		SATA: map[string]*scsiState{},
 	}
@@ -206,7 +207,6 @@ func (m *Machine) Replace(part Part) error {
 			s.SATA[p.Key] = newSATA(p)
 		}
 		delete(s.Absent, part.key())
-		delete(s.Lost, part.key())
 		return nil
 	})
 }
@@ -226,16 +226,27 @@ func (s Spec) replace(part Part) bool {
 }
 
 func replaceIn[P Part](parts []P, part P) bool {
-	for i := range parts {
-		if parts[i].key() == part.key() {
-			parts[i] = part
-			return true
-		}
+	at := slices.IndexFunc(parts, func(p P) bool { return p.key() == part.key() })
+	if at >= 0 {
+		parts[at] = part
 	}
-	return false
+	return at >= 0
 }
 
-func (s *state) present(key string) bool { return !s.Absent[key] && s.Lost[key] == "" }
+// partOf is the part with the key; the zero one where there is none.
+func partOf[P Part](parts []P, key string) (part P) {
+	if at := slices.IndexFunc(parts, func(p P) bool { return p.key() == key }); at >= 0 {
+		part = parts[at]
+	}
+	return part
+}
+
+func (s *state) nic(key string) NIC   { return partOf(s.Spec.NICs, key) }
+func (s *state) nvme(key string) NVMe { return partOf(s.Spec.NVMe, key) }
+func (s *state) scsi(key string) SCSI { return partOf(s.Spec.SCSI, key) }
+func (s *state) sata(key string) SATA { return partOf(s.Spec.SATA, key) }
+
+func (s *state) present(key string) bool { return !s.Absent[key] }
 
 // powerPoll is how often a waiter checks for a power event.
 const powerPoll = 20 * time.Millisecond

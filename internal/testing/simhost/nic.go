@@ -62,12 +62,3 @@ func (n *nicState) describe(d *Device) {
 	d.Stored, d.StoredDigest = n.stored().Version, n.stored().Digest
 	d.Torn, d.LinkUp, d.VFs, d.Mode = n.Next.Torn, d.Present && n.hasLinks(), n.VFs, n.Mode
 }
-
-func (s *state) nic(key string) NIC {
-	for _, n := range s.Spec.NICs {
-		if n.Key == key {
-			return n
-		}
-	}
-	return NIC{}
-}

@@ -130,9 +130,7 @@ func (m *Machine) bootNVMe(s *state, n NVMe, b boot) error {
 			c.Next = 0
 		}
 		c.Reset(kind)
-		if !b.stale {
-			s.NVMe[n.Key].SysfsVersion = c.Running.Revision
-		}
+		s.NVMe[n.Key].SysfsVersion = c.Running.Revision
 	})
 }
 
@@ -145,13 +143,4 @@ func (d *nvmeState) describe(out *Device) {
 		out.Slots = append(out.Slots, s.Revision)
 		out.Torn = out.Torn || s.Torn
 	}
-}
-
-func (s *state) nvme(key string) NVMe {
-	for _, n := range s.Spec.NVMe {
-		if n.Key == key {
-			return n
-		}
-	}
-	return NVMe{}
 }

@@ -61,8 +61,8 @@ type boot struct {
 	// refuse makes the part keep its old image; status is what a BIOS reports about the attempt in either case.
 	refuse bool
 	status int
-	// linkDown leaves the ports of a NIC down, stale keeps the version in sysfs.
-	linkDown, stale bool
+	// linkDown leaves the ports of a NIC down.
+	linkDown bool
 }
 
 func (m *Machine) bootDevice(s *state, key string, kind Activation) error {
@@ -78,18 +78,10 @@ func (m *Machine) bootDevice(s *state, key string, kind Activation) error {
 		b.status = max(f.ExitCode, 1)
 	}
 	down, err := m.strike("", key, "boot", LinkDown)
-	stale, err2 := m.strike("", key, "boot", StaleSysfs)
-	gone, err3 := m.strike("", key, "boot", NoReturn)
-	if err := errors.Join(err, err2, err3); err != nil {
+	if err != nil {
 		return err
 	}
-	b.linkDown, b.stale = down != nil, stale != nil
-	if s.Lost[key] == Reboot || kind == PowerCycle {
-		delete(s.Lost, key)
-	}
-	if gone != nil {
-		s.Lost[key] = PowerCycle
-	}
+	b.linkDown = down != nil
 	switch {
 	case key == BIOSKey:
 		looks := ""

@@ -59,12 +59,3 @@ func (d SATA) identify(running string) []byte {
 	out[511] = -sum
 	return out
 }
-
-func (s *state) sata(key string) SATA {
-	for _, d := range s.Spec.SATA {
-		if d.Key == key {
-			return d
-		}
-	}
-	return SATA{}
-}

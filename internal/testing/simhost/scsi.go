@@ -96,9 +96,7 @@ func (d *scsiState) boot(b boot, need Activation) {
 		d.Deferred, d.Selected, d.Events = flash{}, false, 0
 	}
 	d.UnitAttention = false
-	if !b.stale {
-		d.SysfsRevision = d.Running.Version
-	}
+	d.SysfsRevision = d.Running.Version
 }
 
 func (d *scsiState) describe(out *Device) {
@@ -108,13 +106,4 @@ func (d *scsiState) describe(out *Device) {
 		out.Stored, out.StoredDigest = d.Deferred.Version, d.Deferred.Digest
 	}
 	out.Torn = d.Deferred.Torn
-}
-
-func (s *state) scsi(key string) SCSI {
-	for _, d := range s.Spec.SCSI {
-		if d.Key == key {
-			return d
-		}
-	}
-	return SCSI{}
 }

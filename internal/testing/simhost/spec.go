@@ -23,8 +23,6 @@ type Spec struct {
 	Virtual bool `json:",omitempty"`
 	// SecureBoot is a machine whose firmware verifies what it boots.
 	SecureBoot bool `json:",omitempty"`
-	// ReadOnlyRun is a machine on which tools cannot write to /run, as in a container whose root is read-only.
-	ReadOnlyRun bool `json:",omitempty"`
 	// Lockdown is the level of the kernel's lockdown, "integrity" or "confidentiality": programs cannot write to PCI
 	// configuration spaces then. Empty for a kernel without it.
 	Lockdown string `json:",omitempty"`
@@ -70,8 +68,6 @@ type NIC struct {
 	Activation            Activation
 	// Secure firmware does not allow its image to be read, and accepts no other while one waits for activation.
 	Secure bool `json:",omitempty"`
-	// KeepsPending says that the firmware cannot revert an image that waits for activation.
-	KeepsPending bool `json:",omitempty"`
 	// LivePatch says that the stored image can be loaded while the links stay up.
 	LivePatch bool `json:",omitempty"`
 	// VFs is the number of virtual functions of the first port that the machine makes when it boots.
@@ -106,10 +102,6 @@ const (
 // Port is one port of a NIC.
 type Port struct {
 	NetDevice string
-	// InfiniBand instead of Ethernet.
-	InfiniBand bool
-	// Unplugged is a port without a cable: its link is always down.
-	Unplugged bool
 }
 
 // NVMe is an NVMe drive with one controller and one namespace.

@@ -22,9 +22,8 @@ type state struct {
 	SCSI   map[string]*scsiState
 	SATA   map[string]*scsiState `json:",omitempty"`
 	BIOS   *biosState
-	// Absent parts are not in the machine, Lost ones do not answer until the named kind of boot.
+	// Absent parts are not in the machine.
 	Absent map[string]bool
-	Lost   map[string]Activation
 	// Operations counts the records of the history.
 	Operations int
 }

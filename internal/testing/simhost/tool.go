@@ -108,7 +108,7 @@ func (c *call) fail(code int, format string, args ...any) (int, error) {
 
 // run runs an operation on a device with the fault that is set for it. The body prints the tool's output.
 func (c *call) run(device, operation string, body func() (int, error)) (int, error) {
-	f, err := c.m.strike(c.tool, device, operation, Fail, Hang, Lie, FailAfterSuccess, Garbage, CutPower)
+	f, err := c.m.strike(c.tool, device, operation, Fail, Hang, Lie, FailAfterSuccess, Garbage)
 	if err != nil {
 		return 0, err
 	}
@@ -132,8 +132,6 @@ func (c *call) run(device, operation string, body func() (int, error)) (int, err
 		if err := c.hang(); err != nil {
 			return 0, err
 		}
-	case f.Kind == CutPower && !writes:
-		return 0, c.cutPower()
 	}
 	code, err := body()
 	if f.Kind == FailAfterSuccess && err == nil {
@@ -165,13 +163,6 @@ func (c *call) hang() error {
 		}
 		time.Sleep(powerPoll) //nolint:forbidigo // a tool that hangs until its fault is cleared by another process
 	}
-}
-
-func (c *call) cutPower() error {
-	if err := c.m.losePower(); err != nil {
-		return err
-	}
-	return errDied
 }
 
 // errBusy says that another process writes to the device.
@@ -220,8 +211,8 @@ func (c *call) do(j job) error {
 		if j.progress != nil {
 			j.progress(100 * i / progressSteps)
 		}
-		if i == progressSteps/2 {
-			if err := c.midway(j.op); err != nil {
+		if i == progressSteps/2 && c.fault != nil && c.fault.Kind == Hang {
+			if err := c.hang(); err != nil {
 				return err
 			}
 		}
@@ -241,18 +232,6 @@ func (c *call) do(j job) error {
 		}
 		return c.m.appendHistory(j.op)
 	})
-}
-
-func (c *call) midway(op Operation) error {
-	switch {
-	case c.fault == nil:
-	case c.fault.Kind == Hang:
-		return c.hang()
-	case c.fault.Kind == CutPower:
-		op.Result, op.Detail = PowerCut, "fault "+c.fault.ID
-		return errors.Join(c.m.appendHistory(op), c.cutPower())
-	}
-	return nil
 }
 
 func (c *call) record(s *state, op Operation) (Operation, error) {

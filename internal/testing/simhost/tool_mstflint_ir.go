@@ -10,10 +10,7 @@ func (c *call) flintReactivate(n NIC) (int, error) {
 		return 0, err
 	}
 	fw := s.NICs[n.Key]
-	switch {
-	case n.KeepsPending:
-		return c.flintKept(n, "Image reactivation - FW doesn't support this operation")
-	case fw.Next == fw.Running:
+	if fw.Next == fw.Running {
 		return c.flintKept(n, "FW already reactivated")
 	}
 	err = c.do(job{

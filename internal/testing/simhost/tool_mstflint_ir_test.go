@@ -70,15 +70,6 @@ func TestMstflintReadsNoSecureFirmware(t *testing.T) {
 	assert.Contains(t, run(m, "mstflint", "-d", cx6, "q").stdout, "Security Attributes:   secure-fw\n")
 }
 
-func TestMstflintSaysThatAFirmwareTakesNothingBack(t *testing.T) {
-	m := newNICMachine(t, func(n *NIC) { n.KeepsPending = true })
-	burn(t, m, nicImage(ImageOptions{Version: newCX6}))
-	out := run(m, "mstflint", "-d", cx6, "ir")
-	assert.Equal(t, flintFailed, out.code)
-	assert.Contains(t, out.stdout, "FW doesn't support this operation")
-	assert.Equal(t, newCX6, device(t, m, "nic0").Stored)
-}
-
 func TestMstfwresetPatchesWithoutTakingLinksDown(t *testing.T) {
 	m := newNICMachine(t, func(n *NIC) { n.LivePatch = true })
 	burn(t, m, nicImage(ImageOptions{Version: newCX6}))

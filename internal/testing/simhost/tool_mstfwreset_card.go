@@ -11,10 +11,9 @@ import (
 // removes all virtual functions first, and notices only then what keeps it from going on.
 func (c *call) resetCard(n NIC) (int, error) {
 	down, err := c.m.strike(c.tool, n.Key, "reset", LinkDown)
-	gone, err2 := c.m.strike(c.tool, n.Key, "reset", NoReturn)
-	err3 := c.m.update(func(s *state) error { s.NICs[n.Key].VFs = 0; return nil })
-	s, err4 := c.m.view()
-	if err := errors.Join(err, err2, err3, err4); err != nil {
+	err2 := c.m.update(func(s *state) error { s.NICs[n.Key].VFs = 0; return nil })
+	s, err3 := c.m.view()
+	if err := errors.Join(err, err2, err3); err != nil {
 		return 0, err
 	}
 	if n.Foreign != "" {
@@ -49,9 +48,6 @@ func (c *call) resetCard(n NIC) (int, error) {
 				fw.activate(down != nil)
 			}
 			fw.settle(n, 0)
-			if gone != nil {
-				s.Lost[n.Key] = Reboot
-			}
 		},
 	})
 	if errors.Is(err, errBusy) {
@@ -60,10 +56,6 @@ func (c *call) resetCard(n NIC) (int, error) {
 	}
 	if err != nil {
 		return 0, err
-	}
-	if gone != nil {
-		c.printf("-I- %-40s-Failed\n-E- Failed to find device in /sys/bus/pci/devices/%s.0/config.\n", "Resetting PCI", n.Slot)
-		return 1, nil
 	}
 	for _, step := range []string{"Resetting PCI", "Starting Driver"} {
 		c.printf("-I- %-40s-Done\n", step)

@@ -260,20 +260,10 @@ func (c *call) nvmeFirmwareCommit(t *nvmeTarget, slot int, action nvmectrl.Actio
 
 // nvmeReset is a controller reset. The kernel does not read the firmware revision again: sysfs keeps the old one.
 func nvmeReset(c *call, t *nvmeTarget, _ options) (int, error) {
-	gone, err := c.m.strike(c.tool, t.Key, "reset", NoReturn)
-	if err != nil {
-		return 0, err
-	}
-	reset := t.change(func(c *nvmectrl.Controller) { c.Reset(nvmectrl.ControllerReset) })
-	err = c.do(job{
-		op:    Operation{Device: t.Key, Action: "Reset"},
-		takes: t.spec.ResetTime,
-		finish: func(s *state) {
-			reset(s)
-			if gone != nil {
-				s.Lost[t.Key] = Reboot
-			}
-		},
+	err := c.do(job{
+		op:     Operation{Device: t.Key, Action: "Reset"},
+		takes:  t.spec.ResetTime,
+		finish: t.change(func(c *nvmectrl.Controller) { c.Reset(nvmectrl.ControllerReset) }),
 	})
 	if errors.Is(err, errBusy) {
 		return c.fail(1, "Reset: Device or resource busy\n")

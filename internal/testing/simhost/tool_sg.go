@@ -381,19 +381,12 @@ func (c *call) sgActivate(d SCSI, o options) (int, error) {
 		}
 		return c.sgWriteFailed(o, sgIllegalRequest, "Command sequence error")
 	}
-	gone, err := c.m.strike(c.tool, d.Key, "reset", NoReturn)
-	if err != nil {
-		return 0, err
-	}
 	err = c.do(job{
 		op:    Operation{Device: d.Key, Action: "Activate", Version: waiting.Version, Digest: waiting.Digest},
 		takes: s.Spec.ResetTime,
 		finish: func(s *state) {
 			disk := s.SCSI[d.Key]
 			disk.UnitAttention = disk.activate()
-			if gone != nil {
-				s.Lost[d.Key] = Reboot
-			}
 		},
 	})
 	if errors.Is(err, errBusy) {

@@ -85,18 +85,14 @@ func renderPort(t tree, n NIC, fw *nicState, p function, port, ifindex, rdma int
 	}
 	mac := n.BaseMAC + uint64(port)
 	guid := n.BaseGUID + uint64(port)
-	linkType, hardware, broadcast := "1", colons(mac, 6), "ff:ff:ff:ff:ff:ff"
-	if p.InfiniBand {
-		linkType, hardware = "32", "00:00:10:49:fe:80:00:00:00:00:00:00:"+colons(guid, 8)
-	}
-	up := !p.Unplugged && fw.hasLinks()
+	up := fw.hasLinks()
 	operstate, carrier, speed := "up", "1", "100000"
 	if !up {
 		operstate, carrier, speed = "down", "0", "-1"
 	}
 	net := path.Join(dir, "net", p.NetDevice)
-	netDevice(t, net, p.NetDevice, ifindex, hardware, linkType, operstate, carrier)
-	t.attrs(net, "broadcast", broadcast, "dev_port", "0", "phys_port_name", "p"+strconv.Itoa(port),
+	netDevice(t, net, p.NetDevice, ifindex, colons(mac, 6), "1", operstate, carrier)
+	t.attrs(net, "broadcast", "ff:ff:ff:ff:ff:ff", "dev_port", "0", "phys_port_name", "p"+strconv.Itoa(port),
 		"phys_switch_id", fmt.Sprintf("%016x", n.BaseGUID), "speed", speed, "duplex", "full", "addr_assign_type", "0")
 	t.link(path.Join(net, "device"), dir)
 
@@ -108,7 +104,7 @@ func renderPort(t tree, n NIC, fw *nicState, p function, port, ifindex, rdma int
 	}
 	t.attrs(ib, "fw_ver", fw.Running.Version, "board_id", n.PSID, "hca_type", "MT"+strconv.Itoa(int(hex16(n.DeviceID))),
 		"node_type", "1: CA", "node_guid", words(guid), "sys_image_guid", words(n.BaseGUID))
-	t.attrs(path.Join(ib, "ports/1"), "state", state, "link_layer", map[bool]string{true: "InfiniBand", false: "Ethernet"}[p.InfiniBand])
+	t.attrs(path.Join(ib, "ports/1"), "state", state, "link_layer", "Ethernet")
 	t.link(path.Join(ib, "device"), dir)
 	t.link(path.Join("sys/class/infiniband", name), ib)
 }

@@ -81,5 +81,5 @@ func renderGateway(t tree, s *state) {
 // uplinkUp reports whether the machine reaches its gateway: it has power, and the port that leads there has a link.
 func (s *state) uplinkUp() bool {
 	nic := s.nic(s.Spec.Uplink)
-	return !s.Off && nic.Key != "" && s.present(nic.Key) && !nic.Ports[0].Unplugged && s.NICs[nic.Key].hasLinks()
+	return !s.Off && nic.Key != "" && s.present(nic.Key) && s.NICs[nic.Key].hasLinks()
 }
