@@ -158,10 +158,12 @@ type ImageDescription struct {
 	// class of the devices the image is for.
 	// +required
 	Class DeviceClass `json:"class,omitempty"`
-	// vendor the image is for, as in a template's selector. Absent: not restricted. "*": every device of the class may get it.
+	// vendor the image is for, as in a template's selector. Absent: not restricted. "any": every device of the class may get it, also
+	// where the image does not say itself for which boards it is.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`[A-Za-z0-9]`
 	Vendor string `json:"vendor,omitempty"`
 	// models the image is for, as in a template's selector. Absent: not restricted. At most 64.
 	// +optional

@@ -302,6 +302,8 @@ func TestFirmwareSourceValidation(t *testing.T) {
 			field: pathField, message: "path must be relative and without empty or '..' elements"},
 		{name: "an image without a class", change: func(o *v1alpha1.FirmwareSource) { file(o).Images[0].Class = "" },
 			field: "spec.files[0].images[0].class", message: "Required"},
+		{name: "an image for a vendor without a letter or digit", change: func(o *v1alpha1.FirmwareSource) { file(o).Images[0].Vendor = "*" },
+			field: "spec.files[0].images[0].vendor", message: "should match"},
 		{name: "an image without a version", change: func(o *v1alpha1.FirmwareSource) { file(o).Images[0].Version = "" },
 			field: "spec.files[0].images[0].version", message: "Required"},
 	})
