@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	"cmp"
 	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // AnyModel is the ModelKey that stands for every model.
@@ -25,21 +27,6 @@ func ModelKey(vendorID, deviceID, vendor, model string) string {
 }
 
 func modelPart(name string) string {
-	s := Slug(name)
+	s := text.Slug(name)
 	return cmp.Or(strings.TrimRight(s[:min(len(s), maxModelPart)], "-"), anyPart)
-}
-
-// Slug spells a name of a vendor or a model so that spellings of one name are equal: in lower case, with one dash for what is
-// neither an ASCII letter nor a digit, and none at the ends. It is empty where the name has neither.
-func Slug(name string) string {
-	words := strings.FieldsFunc(strings.Map(lowerASCII, name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
-	return strings.Join(words, "-")
-}
-
-// lowerASCII leaves letters of other alphabets alone, of which some have an ASCII letter as their lower case.
-func lowerASCII(r rune) rune {
-	if r >= 'A' && r <= 'Z' {
-		return r + 'a' - 'A'
-	}
-	return r
 }

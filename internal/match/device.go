@@ -5,6 +5,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Device holds the facts about one device that rules are matched against. The strings are as the device reports them;
@@ -47,7 +48,7 @@ func DeviceFrom(id inventory.Identity) Device {
 
 // vendors are the spellings of the vendor that a selector is compared with.
 func (d Device) vendors() []string {
-	return []string{v1alpha1.Slug(d.VendorID), v1alpha1.Slug(d.Vendor)}
+	return []string{text.Slug(d.VendorID), text.Slug(d.Vendor)}
 }
 
 func (d Device) equal(o Device) bool {

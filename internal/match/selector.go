@@ -21,7 +21,7 @@ func NewSelector(s v1alpha1.DeviceSelector) *Selector {
 		class: s.Class, models: newSet(s.Models...), boards: newSet(s.BoardIDs...),
 		serials: newSet(s.SerialNumbers...), buses: newSet(s.PCIAddresses...),
 	}
-	if vendor := v1alpha1.Slug(s.Vendor); s.Vendor != "" && vendor != v1alpha1.AnyVendor {
+	if vendor, every := inventory.Vendor(s.Vendor); !every {
 		out.vendors = newSet(vendor)
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Template is a compiled FirmwareTemplate. It is read-only once it is made.
@@ -78,7 +79,7 @@ func NewTemplate(t *v1alpha1.FirmwareTemplate) (*Template, error) {
 		out.nodes = nodes
 	}
 	if m := t.Spec.Machine; m != nil {
-		out.vendor, out.model = v1alpha1.Slug(m.Vendor), v1alpha1.Slug(m.Model)
+		out.vendor, out.model = text.Slug(m.Vendor), text.Slug(m.Model)
 	}
 	out.Rules = rulesOf(v1alpha1.OriginTemplate, t, t.Spec.Rules)
 	return out, nil
@@ -127,7 +128,7 @@ func (t *Template) ChoosesLabels(l map[string]string) bool { return t.nodes.Matc
 // ChoosesMachine reports whether the template is for this machine model. An empty vendor or model is not known, and fails any
 // restriction on it.
 func (t *Template) ChoosesMachine(vendor, model string) bool {
-	return (t.vendor == "" || t.vendor == v1alpha1.Slug(vendor)) && (t.model == "" || t.model == v1alpha1.Slug(model))
+	return (t.vendor == "" || t.vendor == text.Slug(vendor)) && (t.model == "" || t.model == text.Slug(model))
 }
 
 // Match returns the rules whose selector matches the device; more than one is a conflict.

@@ -11,13 +11,11 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/imageinfo"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // maxBoards is the most boards of an image, as in the API, and maxSaid the most boards and versions that an image may name.
 const maxBoards, maxSaid = 64, 1024
-
-// anyVendor as the vendor of a description says that an image is for every device of its class, as in the API.
-const anyVendor = "any"
 
 // describes compares what an image says of itself with each of its descriptions, and returns it. An image that says nothing
 // passes if its descriptions say for what it is: its driver compares it with the device before it writes.
@@ -67,7 +65,7 @@ func fits(said []imageinfo.Firmware, d Description, name string) error {
 
 // isUndeclared reports whether neither the description nor the image says for which boards or models it is.
 func isUndeclared(d Description, said []imageinfo.Firmware) bool {
-	return !strings.EqualFold(d.Vendor, anyVendor) && len(d.Models) == 0 && len(boardsOf(d, said)) == 0
+	return text.Slug(d.Vendor) != inventory.AnyVendor && len(d.Models) == 0 && len(boardsOf(d, said)) == 0
 }
 
 // boardsOf returns the boards of an image: those of its description, or else those that it names itself for that version.

@@ -108,7 +108,7 @@ func TestAnImageOfWhichNobodySaysForWhatItIsIsNotStored(t *testing.T) { // R001-
 	disk.Class = inventory.Disk
 	member.Path = "raw.bin"
 	model.Models = []string{"R650"}
-	maker.Vendor, every.Vendor = "Dell Inc.", "any"
+	maker.Vendor, every.Vendor = "Dell Inc.", "Any."
 	for name, tc := range map[string]struct {
 		content []byte
 		image   Description

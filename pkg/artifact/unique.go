@@ -49,24 +49,23 @@ func checkUnique(images []Image) error {
 		board   string
 	}
 	type claim struct {
-		digest inventory.Digest
-		vendor string
-		models map[string]bool
+		digest      inventory.Digest
+		vendor      string
+		everyVendor bool
+		models      map[string]bool
 	}
 	seen := map[key][]claim{}
 	var violations []string
 	for _, i := range images {
-		c := claim{digest: i.Digest, vendor: inventory.NormalizeID(i.Vendor), models: map[string]bool{}}
-		if strings.EqualFold(c.vendor, anyVendor) {
-			c.vendor = ""
-		}
+		c := claim{digest: i.Digest, models: map[string]bool{}}
+		c.vendor, c.everyVendor = inventory.Vendor(i.Vendor)
 		for _, m := range i.Models {
 			c.models[inventory.NormalizeID(m)] = true
 		}
 		for _, board := range orAny(i.BoardIDs) {
 			k := key{i.Class, inventory.NormalizeVersion(string(i.Version)), inventory.NormalizeID(board)}
 			for _, other := range seen[k] {
-				vendors := other.vendor == "" || c.vendor == "" || other.vendor == c.vendor
+				vendors := other.everyVendor || c.everyVendor || other.vendor == c.vendor
 				if other.digest != c.digest && vendors && meet(other.models, c.models) {
 					violations = append(violations, fmt.Sprintf("version %s for class %s, board id %q: %s and %s", i.Version, i.Class, k.board, other.digest, c.digest))
 					break

@@ -5,6 +5,8 @@ import (
 	"encoding/xml"
 	"io"
 	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Dell reads the catalog of update packages that Dell offers for servers (Catalog.xml), which is UTF-16. BIOS packages match the BIOS
@@ -36,13 +38,13 @@ func (p Dell) Discover(ctx context.Context, q Query, emit Emit) error {
 
 func (p Dell) component(d *document, e xml.StartElement, base string, q Query, emit Emit) error {
 	entry := dellEntry{
-		pci: map[string]bool{}, model: fold(q.Model),
+		pci: map[string]bool{}, model: text.Slug(q.Model),
 		version: attribute(e, "vendorVersion"), path: attribute(e, "path"),
 	}
 	if err := d.within(entry.start, entry.text); err != nil {
 		return err
 	}
-	if !entry.machine || !strings.HasPrefix(fold(q.Vendor), "dell") {
+	if !entry.machine || !strings.HasPrefix(text.Slug(q.Vendor), "dell") {
 		return nil
 	}
 	r := Release{Version: entry.version, URL: location(base, entry.path)}
@@ -86,12 +88,12 @@ func (l *dellEntry) start(path string, e xml.StartElement) error {
 	return nil
 }
 
-func (l *dellEntry) text(path, text string) error {
+func (l *dellEntry) text(path, content string) error {
 	switch path {
 	case "SupportedSystems/Brand/Display":
-		l.brand = text
+		l.brand = content
 	case "SupportedSystems/Brand/Model/Display":
-		l.machine = l.machine || fold(text) == l.model || fold(l.brand+" "+text) == l.model
+		l.machine = l.machine || text.Slug(content) == l.model || text.Slug(l.brand+" "+content) == l.model
 	}
 	return nil
 }
@@ -105,11 +107,4 @@ func location(base, path string) string {
 		base = "https://" + base
 	}
 	return strings.TrimSuffix(base, "/") + "/" + strings.TrimPrefix(path, "/")
-}
-
-// fold makes names comparable: lower case, and one blank for everything but letters and digits.
-func fold(s string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
-	}), " ")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Entry is one version with what it is for, as an index lists it.
@@ -15,7 +16,7 @@ type Entry struct {
 	Machine EntryMachine `json:"machine"`
 	// Class of the devices, required: NIC, StorageController, Disk or BIOS.
 	Class string `json:"class"`
-	// Vendor is a PCI vendor id or the name of a vendor; empty for every one.
+	// Vendor is a PCI vendor id or the name of a vendor; empty or "any" for every one.
 	Vendor string `json:"vendor"`
 	// Models are PCI device ids or model names; none for every one.
 	Models []string `json:"models"`
@@ -37,7 +38,7 @@ type Entry struct {
 
 // EntryMachine is the machine model that an entry is for.
 type EntryMachine struct {
-	// Vendor and Model, compared without case, blanks and punctuation; empty for every one.
+	// Vendor and Model, compared as slugs; empty for every one.
 	Vendor string `json:"vendor"`
 	Model  string `json:"model"`
 }
@@ -108,11 +109,16 @@ func (e *Entry) release() (Release, error) {
 
 func (e *Entry) fits(q Query, c Component) bool {
 	return e.Class == c.Class &&
-		(e.Machine.Vendor == "" || fold(e.Machine.Vendor) == fold(q.Vendor)) &&
-		(e.Machine.Model == "" || fold(e.Machine.Model) == fold(q.Model)) &&
-		(e.Vendor == "" || e.Vendor == "*" || same(e.Vendor, c.VendorID) || same(e.Vendor, c.Vendor)) &&
+		(e.Machine.Vendor == "" || text.Slug(e.Machine.Vendor) == text.Slug(q.Vendor)) &&
+		(e.Machine.Model == "" || text.Slug(e.Machine.Model) == text.Slug(q.Model)) &&
+		isVendor(e.Vendor, c) &&
 		(len(e.Models) == 0 || slices.ContainsFunc(e.Models, func(m string) bool { return same(m, c.DeviceID) || same(m, c.Model) })) &&
 		(len(e.BoardIDs) == 0 || slices.ContainsFunc(e.BoardIDs, func(b string) bool { return same(b, c.BoardID) }))
+}
+
+func isVendor(named string, c Component) bool {
+	vendor, every := inventory.Vendor(named)
+	return every || vendor != "" && (vendor == text.Slug(c.VendorID) || vendor == text.Slug(c.Vendor))
 }
 
 // same compares without case and surrounding blanks; an empty text is like nothing.

@@ -29,7 +29,7 @@ func (p Index) Discover(ctx context.Context, q Query, emit Emit) error {
 		if got, err := d.Token(); err != nil {
 			return jsonFault(d, err)
 		} else if got != want {
-			return fault(InvalidCatalog, "parse index at byte %d: %.80q, want %q", d.InputOffset(), text(got), text(want))
+			return fault(InvalidCatalog, "parse index at byte %d: %.80q, want %q", d.InputOffset(), spell(got), spell(want))
 		}
 	}
 	for n := 0; d.More(); n++ {
@@ -52,7 +52,7 @@ func (p Index) Discover(ctx context.Context, q Query, emit Emit) error {
 		if got, err := d.Token(); err != nil {
 			return jsonFault(d, err)
 		} else if got != want {
-			return fault(InvalidCatalog, "parse index at byte %d: %.80q, want %q", d.InputOffset(), text(got), text(want))
+			return fault(InvalidCatalog, "parse index at byte %d: %.80q, want %q", d.InputOffset(), spell(got), spell(want))
 		}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
@@ -61,7 +61,7 @@ func (p Index) Discover(ctx context.Context, q Query, emit Emit) error {
 	return nil
 }
 
-func text(t json.Token) string {
+func spell(t json.Token) string {
 	if d, ok := t.(json.Delim); ok {
 		return d.String()
 	}

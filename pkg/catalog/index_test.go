@@ -25,8 +25,8 @@ func TestAnIndexSaysWhatItsVersionsAreFor(t *testing.T) {
 		`{"class":"NIC","vendor":"mellanox","models":["ConnectX-6 Dx"],"version":"22.42.1000","versionFormat":"Dotted","fixes":["CVE-2026-1"]}`,
 		`{"class":"NIC","vendor":"15b3","boardIDs":["MT_0000000436"],"version":"9"}`,
 		`{"class":"NIC","vendor":"8086","version":"8"}`,
-		`{"class":"Disk","models":["PM1733"],"version":"B"}`, `{"class":"Disk","vendor":"*","version":"A"}`,
-		`{"machine":{"vendor":"DELL INC","model":"poweredge-r650"},"class":"BIOS","version":"1.0"}`,
+		`{"class":"Disk","models":["PM1733"],"version":"B"}`, `{"class":"Disk","vendor":"any","version":"A"}`, `{"class":"Disk","vendor":"*","version":"C"}`,
+		`{"machine":{"vendor":"DELL INC","model":"poweredge-r650"},"class":"BIOS","vendor":"dell-inc","version":"1.0"}`,
 		`{"machine":{"vendor":"Dell Inc.","model":"PowerEdge R750"},"class":"BIOS","version":"2.0"}`,
 	))}, 5)
 	assert.Equal(t, []string{"22.42.1000", "22.41.1000"}, versions(c.Offers[nic], nic))

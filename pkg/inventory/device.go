@@ -141,6 +141,6 @@ const (
 // Pending reports whether a version other than the running one waits for activation.
 func (f Firmware) Pending() bool { return f.Stored != "" && f.Stored != f.Running }
 
-// NormalizeID brings ids that people and tools spell differently (PSIDs, vendor names, models) to one form for
+// NormalizeID brings ids that people and tools spell differently (PSIDs, serial numbers, models) to one form for
 // comparison: no surrounding blanks, upper case.
 func NormalizeID(s string) string { return strings.ToUpper(strings.TrimSpace(s)) }

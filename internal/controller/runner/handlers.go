@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Handler is a container image that executes jobs on the machines of a model.
@@ -73,7 +74,7 @@ func parseHandlers(raw []byte) (Handlers, error) {
 					"an admission policy looks for it in the text of the file", at, n, a))
 			}
 		}
-		if v1alpha1.Slug(h.Model) != "" && v1alpha1.Slug(h.Vendor) == "" {
+		if text.Slug(h.Model) != "" && text.Slug(h.Vendor) == "" {
 			problems = append(problems, fmt.Errorf("%s: model %q needs its vendor", at, h.Model))
 		}
 		if before, ok := first[h.key()]; ok {
@@ -89,7 +90,7 @@ func parseHandlers(raw []byte) (Handlers, error) {
 const noWord = " \t\r\n\"',{}[]"
 
 // key is equal for two handlers of the same machines.
-func (h Handler) key() string { return v1alpha1.Slug(h.Vendor) + "\x00" + v1alpha1.Slug(h.Model) }
+func (h Handler) key() string { return text.Slug(h.Vendor) + "\x00" + text.Slug(h.Model) }
 
 // For finds the handler of a machine: that of its model, else that of its vendor, else that of every machine.
 func (hs Handlers) For(m v1alpha1.Machine) (Handler, bool) {
