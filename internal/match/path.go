@@ -26,10 +26,19 @@ func sizeOf(path []v1alpha1.UpgradeStep) (n int) {
 	return n
 }
 
-// Paths are the compiled upgrade paths of a source. Nil restricts nothing.
+// Paths are the compiled upgrade paths of a source. Nil restricts nothing. They are not safe for concurrent use.
 type Paths struct {
 	of, invalid string
 	edges       plan.Path
+	// courses are those that were asked for, because to find one takes long and each device of the model needs it.
+	courses map[inventory.Version]course
+}
+
+// course is what the paths mean for the devices that should run a version: the steps, still without their images, or what is wrong with
+// them.
+type course struct {
+	steps []v1alpha1.UpgradeStep
+	wrong *Block
 }
 
 // NewPaths compiles upgrade paths. Messages call them those of what of names. One malformed entry invalidates the whole list, because what
@@ -38,7 +47,7 @@ func NewPaths(list []v1alpha1.UpgradePath, of string) *Paths {
 	if len(list) == 0 {
 		return nil
 	}
-	out := &Paths{of: of}
+	out := &Paths{of: of, courses: map[inventory.Version]course{}}
 	for i, p := range list {
 		e := plan.Edge{
 			To: inventory.NormalizeVersion(p.To), From: normalized(p.From),
@@ -133,28 +142,45 @@ func route(to inventory.Version, image func(inventory.Version) (v1alpha1.Digest,
 	if p.invalid != "" {
 		return nil, invalidPath("upgradePaths of %s: %s", p.of, p.invalid)
 	}
-	edges := about(p.edges, to)
-	if wrong := circle(to, edges); wrong != nil {
-		return nil, wrong
+	c := p.course(to)
+	if c.wrong != nil {
+		return nil, c.wrong
 	}
-	var out []v1alpha1.UpgradeStep
+	out := slices.Clone(c.steps)
+	for i, step := range out {
+		if step.Via != "" {
+			var reason string
+			if out[i].Digest, reason = image(inventory.Version(step.Via)); out[i].Digest == "" {
+				return nil, &Block{Reason: reason, Version: step.Via}
+			}
+		}
+	}
+	return out, nil
+}
+
+func (p *Paths) course(to inventory.Version) course {
+	c, ok := p.courses[to]
+	if !ok {
+		c = newCourse(to, about(p.edges, to))
+		p.courses[to] = c
+	}
+	return c
+}
+
+func newCourse(to inventory.Version, edges plan.Path) (c course) {
 	for _, e := range edges {
 		step := v1alpha1.UpgradeStep{UpgradePath: v1alpha1.UpgradePath{To: string(e.To), Below: string(e.Below), Via: string(e.Via)}}
 		for _, v := range e.From {
 			step.From = append(step.From, string(v))
 		}
-		if e.Via != "" {
-			var reason string
-			if step.Digest, reason = image(e.Via); step.Digest == "" {
-				return nil, &Block{Reason: reason, Version: string(e.Via)}
-			}
-		}
-		out = append(out, step)
+		c.steps = append(c.steps, step)
 	}
-	if n := sizeOf(out); n > maxPathSize {
-		return nil, invalidPath("the way to %s takes %d KiB, and at most %d KiB are allowed; remove upgrade paths", to, (n+1023)>>10, maxPathSize>>10)
+	if n := sizeOf(c.steps); n > maxPathSize {
+		c.wrong = invalidPath("the way to %s takes %d KiB, and at most %d KiB are allowed; remove upgrade paths", to, (n+1023)>>10, maxPathSize>>10)
+	} else {
+		c.wrong = circle(to, edges)
 	}
-	return out, nil
+	return c
 }
 
 // about are the edges to the version, to those on the way to it, and so on, in the order in which the source has them.

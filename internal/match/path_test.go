@@ -141,6 +141,32 @@ func TestRouteThatIsTooLargeForItsObjectsIsRefused(t *testing.T) {
 	assert.Nil(t, o)
 }
 
+// The path is looked for at each change of each device's facts. A source may have 128 paths of 64 versions.
+func TestARouteIsFoundOnce(t *testing.T) {
+	var source paths
+	for h := range 32 {
+		p := v1alpha1.UpgradePath{To: "9.0", Via: fmt.Sprintf("5.%d", h)}
+		for f := range 32 {
+			p.From = append(p.From, fmt.Sprintf("%d.0", 100+h*32+f))
+		}
+		source = append(source, p)
+	}
+	compiled := NewPaths(source, "source")
+	want, o := route("9.0", imageOf(), compiled)
+	require.Nil(t, o)
+	again := testing.AllocsPerRun(10, func() {
+		got, _ := route("9.0", imageOf(), compiled)
+		assert.Equal(t, len(want), len(got))
+	})
+	assert.Less(t, again, 100.0, "a device costs as much as its path is long")
+	other, o := route("9.0", imageOf("5.31"), compiled)
+	assert.Nil(t, other)
+	assert.Equal(t, &Block{Reason: v1alpha1.ReasonImageNotFound, Version: "5.31"}, o, "each device has its own images")
+	got, o := route("9.0", imageOf(), compiled)
+	require.Nil(t, o)
+	assert.Equal(t, want, got)
+}
+
 // restrict gives the stage's source upgrade paths.
 func restricted(ready metav1.ConditionStatus, p paths, versions ...string) *v1alpha1.FirmwareSource {
 	s := newSource(ready, versions...)
