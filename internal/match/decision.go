@@ -181,7 +181,8 @@ func (ix *Index) paused(r *Rule) bool {
 	return t != nil && t.compiled != nil && t.compiled.Paused
 }
 
-// change compares what is assigned with what should be. An edit that changes nothing for the device causes no write.
+// change compares what is assigned with what should be. An edit that changes nothing for the device causes no write, and an origin whose
+// content is the same keeps the generation in which it was first so.
 func change(current, next *Assigned) Decision {
 	switch {
 	case next == nil && current == nil:
@@ -190,6 +191,12 @@ func change(current, next *Assigned) Decision {
 		return Decision{Action: Remove}
 	case current != nil && sameAssignment(current, next):
 		return Decision{Firmware: current}
+	case current != nil:
+		for i := range min(len(current.Origin), len(next.Origin)) {
+			if sameOrigin(current.Origin[i], next.Origin[i]) {
+				next.Origin[i] = current.Origin[i]
+			}
+		}
 	}
 	return Decision{Action: Assign, Firmware: next}
 }
