@@ -39,8 +39,8 @@ func newTeller(write func(context.Context, telling) (outcome, error), again func
 	return &teller{write: write, again: again, wants: map[string]telling{}}
 }
 
-// tell replaces all that was to be told before. No two tellings are about the same job. One that stays the same is not hurried: it is
-// queued already, being written, or waits after an error.
+// tell replaces all that was to be told before. No two tellings are about the same job. One that stays the same, about the same version of
+// the job, is not hurried: it is queued already, being written, or waits after an error.
 func (t *teller) tell(tellings []telling) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,7 +48,7 @@ func (t *teller) tell(tellings []telling) {
 	t.wants = make(map[string]telling, len(tellings))
 	for _, w := range tellings {
 		t.wants[w.job.Name] = w
-		if old, is := before[w.job.Name]; t.queue != nil && (!is || old.want != w.want || old.job.UID != w.job.UID) {
+		if before[w.job.Name] != w && t.queue != nil {
 			t.queue.Add(request(w.job.Name))
 		}
 	}
