@@ -17,8 +17,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
-// Host reads the devices of this machine.
-type Host interface {
+// Scanner reads the devices of this machine.
+type Scanner interface {
 	// ScanGuarded enumerates the devices and reads each of them that the guard allows at the moment of its reading.
 	ScanGuarded(ctx context.Context, guard host.Guard) (host.Inventory, error)
 }
@@ -35,7 +35,7 @@ type Config struct {
 	Node string
 	// Interval is the age at which a scan counts as stale where SetThreshold does not say.
 	Interval time.Duration
-	Host     Host
+	Host     Scanner
 	// Look returns the same string as long as the same devices are plugged in, and is cheap enough to be called every few
 	// seconds. Nil leaves hardware that is plugged in or removed to the next scan.
 	Look    func() (string, error)
