@@ -19,8 +19,8 @@ import (
 
 // Scanner reads the devices of this machine.
 type Scanner interface {
-	// ScanGuarded enumerates the devices and reads each of them that the guard allows at the moment of its reading.
-	ScanGuarded(ctx context.Context, guard host.Guard) (host.Inventory, error)
+	// ScanPermitted enumerates the devices and reads each of them that the permit allows at the moment of its reading.
+	ScanPermitted(ctx context.Context, permit host.Permit) (host.Inventory, error)
 }
 
 // Writes lists the writes to devices that are running.
@@ -230,7 +230,7 @@ func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	}
 	defer done()
 	look, answers := d.lookNow(), d.lastAsked()
-	found, err := d.config.Host.ScanGuarded(ctx, d.guard)
+	found, err := d.config.Host.ScanPermitted(ctx, d.permit)
 	if err != nil {
 		return fmt.Errorf("scan devices: %w", err)
 	}
