@@ -118,7 +118,7 @@ func (i *installation) objects() []client.Object {
 	return append(out, i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io"), i.maintenance("node-firmware-node-b", "node-b", "nodefirmware.io"),
 		i.maintenance("foreign-a", "node-a", "other.example.com"), said("said-foreign", "kubelet", "Node", "node-a"),
 		said("said-by-a", "firmware-daemon", "FirmwareJob", "node-a-12345678"), said("said-by-b", "firmware-daemon", "FirmwareJob", "node-b-12345678"),
-		template("t"), source("s"), catalog(),
+		template("t"), source("s"), forbidden(), catalog(),
 		changed(nodeFirmware("pinned"), func(n *v1alpha1.NodeFirmware) { n.Spec.ScanThreshold = "1h" }), rollout("p"), i.configMap("other", "x"), i.daemonPod("plain"))
 }
 
@@ -220,6 +220,18 @@ func source(name string) *v1alpha1.FirmwareSource {
 func catalog() *v1alpha1.FirmwareCatalog {
 	return &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "dell-inc.poweredge-r650"},
 		Spec: v1alpha1.FirmwareCatalogSpec{Machine: v1alpha1.CatalogMachine{Vendor: "dell-inc", Model: "poweredge-r650"}}}
+}
+
+// forbidden is an image that a person confirmed as bad.
+func forbidden() *v1alpha1.FirmwareQuarantine {
+	return quarantine("15b3:101d", v1alpha1.QuarantineConfirmed)
+}
+
+func quarantine(model string, state v1alpha1.QuarantineState) *v1alpha1.FirmwareQuarantine {
+	d := v1alpha1.Digest("sha256:" + strings.Repeat("0", 64))
+	return &v1alpha1.FirmwareQuarantine{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.QuarantineName(d, model)}, Spec: v1alpha1.FirmwareQuarantineSpec{Digest: d, Model: model, State: state},
+	}
 }
 
 func rollout(name string) *v1alpha1.RolloutPolicy {
@@ -376,6 +388,9 @@ func conditions(types ...string) string {
 	return `{"conditions":[` + strings.Join(out, ",") + `]}`
 }
 
+// noOwner is an owner that does not exist, with which the garbage collector deletes an object.
+const noOwner = `{"apiVersion":"v1","kind":"Node","name":"gone","uid":"1"}`
+
 // What the refusals begin with.
 const (
 	noVerb      = "is forbidden: User"
@@ -513,7 +528,10 @@ func (i *installation) attempts() []attempt {
 		{"a", "read a ConfigMap", read(i.configMap("other", "")), noVerb},
 		{"a", "read pods", list(&corev1.PodList{}), noVerb},
 		{"a", "change a template", create(template("t2")), noVerb},
-		{"a", "lift a quarantine", status(source("s"), `{"quarantine":[]}`), noVerb},
+		{"a", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), noVerb},
+		{"a", "say that nobody reported an image", status(forbidden(), `{"scope":"None","reports":[]}`), noVerb},
+		{"a", "forbid an image", create(quarantine("15b3:101f", "")), noVerb},
+		{"a", "delete a quarantine", remove(forbidden()), noVerb},
 		{"a", "change a budget", patch(rollout("p"), `{"spec":{"maxUnavailable":"100%"}}`), noVerb},
 		{"a", "change the ledger", status(rollout("p"), `{"admitted":[]}`), noVerb},
 		{"a", "mint a token", func(ctx context.Context, c client.Client) error {
@@ -604,10 +622,38 @@ func (i *installation) attempts() []attempt {
 		{"viewer", "request a discovery", patch(catalog(), `{"spec":{"requests":{"discover":"now"}}}`), noVerb},
 		{"template-editor", "request a discovery", patch(catalog(), `{"spec":{"requests":{"discover":"now"}}}`), noVerb},
 		{"operator", "create a source", create(source("other")), noVerb},
-		{"operator", "change where an image comes from", patch(source("s"), `{"spec":{"liftQuarantine":"it was the switch"}}`), "nothing of a FirmwareSource"},
+		{"operator", "change where an image comes from", patch(source("s"), `{"spec":{"upgradePaths":[{"to":"2","below":"1"}]}}`), "nothing of a FirmwareSource"},
 		{"operator", "keep a source", patch(source("s"), `{"metadata":{"finalizers":["nodefirmware.io/source"]}}`), ""},
 		{"operator", "report on a source", status(source("s"), `{"observedGeneration":1}`), ""},
 		{"operator", "delete a source", remove(source("s")), noVerb},
+		{"operator", "have a source deleted with its owner", patch(source("s"), `{"metadata":{"ownerReferences":[`+noOwner+`]}}`), "give away"},
+		{"operator", "quarantine an image", create(quarantine("15b3:101f", "")), ""},
+		{"operator", "report who reported an image", status(forbidden(), `{"scope":"None"}`), ""},
+		{"operator", "confirm an image as bad", create(quarantine("15b3:101f", v1alpha1.QuarantineConfirmed)), "the image and the model"},
+		{"operator", "lift beforehand", create(quarantine("15b3:101f", v1alpha1.QuarantineLifted)), "the image and the model"},
+		{"operator", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), "nothing of a FirmwareQuarantine"},
+		{"operator", "leave a quarantine to the reports", patch(forbidden(), `{"spec":{"state":"Active"}}`), "nothing of a FirmwareQuarantine"},
+		{"operator", "delete a quarantine", remove(forbidden()), noVerb},
+		{"operator", "delete all quarantines", func(ctx context.Context, c client.Client) error {
+			return c.DeleteAllOf(ctx, &v1alpha1.FirmwareQuarantine{}, client.DryRunAll)
+		}, noVerb},
+		{"operator", "have a quarantine deleted with its owner", patch(forbidden(), `{"metadata":{"ownerReferences":[`+noOwner+`]}}`), "give away"},
+		{"operator", "keep a quarantine for ever", patch(forbidden(), `{"metadata":{"finalizers":["evil.example/x"]}}`), "no metadata of a FirmwareQuarantine"},
+		{"operator", "label a quarantine", patch(forbidden(), `{"metadata":{"labels":{"a":"b"}}}`), "what a person writes"},
+		{"operator", "make a quarantine that its owner takes away", create(changed(quarantine("15b3:101f", ""), func(q *v1alpha1.FirmwareQuarantine) {
+			q.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "x", UID: "1"}}
+		})), "the image and the model"},
+		{"source-editor", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), ""},
+		{"source-editor", "forbid an image", create(quarantine("15b3:101f", v1alpha1.QuarantineConfirmed)), ""},
+		{"source-editor", "delete a quarantine", remove(forbidden()), ""},
+		{"source-editor", "say that nobody reported an image", status(forbidden(), `{"reports":[]}`), noVerb},
+		{"admin", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), ""},
+		{"template-editor", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), noVerb},
+		{"policy-editor", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), noVerb},
+		{"pin-editor", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), noVerb},
+		{"job-editor", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), noVerb},
+		{"viewer", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), noVerb},
+		{"viewer", "see quarantines", list(&v1alpha1.FirmwareQuarantineList{}), ""},
 		{"operator", "change a template", patch(template("t"), `{"spec":{"state":"Paused"}}`), noVerb},
 		{"operator", "change a policy", patch(rollout("p"), `{"spec":{"maxUnavailable":"100%"}}`), noVerb},
 		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), onlyLabel},

@@ -23,13 +23,14 @@ var someTime = metav1.NewTime(time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC))
 func TestKubectlGetGolden(t *testing.T) {
 	env := apitest.New(t)
 	for kind, objects := range map[string][]client.Object{
-		"FirmwareTemplate": templatesInUse(),
-		"FirmwareSource":   sourcesInUse(),
-		"FirmwareCatalog":  catalogsInUse(),
-		"RolloutPolicy":    policiesInUse(),
-		"NodeFirmware":     nodesInUse(),
-		"NodeDevice":       devicesInUse(),
-		"FirmwareJob":      jobsInUse(),
+		"FirmwareTemplate":   templatesInUse(),
+		"FirmwareSource":     sourcesInUse(),
+		"FirmwareCatalog":    catalogsInUse(),
+		"FirmwareQuarantine": quarantinesInUse(),
+		"RolloutPolicy":      policiesInUse(),
+		"NodeFirmware":       nodesInUse(),
+		"NodeDevice":         devicesInUse(),
+		"FirmwareJob":        jobsInUse(),
 	} {
 		t.Run(kind, func(t *testing.T) {
 			for _, o := range objects {
@@ -93,16 +94,23 @@ func sourcesInUse() []client.Object {
 			Err: errors.New("fetch https://firmware.example.com/bios.cab: the server answered 404 Not Found"),
 		}),
 	}
-	bad := validSource()
-	bad.Name = "cx6dx-2242"
-	bad.Status = v1alpha1.FirmwareSourceStatus{
-		ObservedGeneration: 1,
-		Conditions: append(status.Source(nil, 1, someTime.Time, status.SourceFacts{
-			Reached: status.SourceDone, Files: 1, Images: 1,
-		}), condition(v1alpha1.ConditionQuarantined, metav1.ConditionTrue, v1alpha1.ReasonQuarantined, "")),
-		Quarantine: []v1alpha1.QuarantinedImage{quarantined()},
+	return []client.Object{stored, broken}
+}
+
+func quarantinesInUse() []client.Object {
+	everywhere, confirmed := reported(), reported()
+	everywhere.Spec.Model = "lenovo:7x21"
+	everywhere.Status.Scope = v1alpha1.QuarantineFleet
+	second := everywhere.Status.Reports[0]
+	second.Job, second.Node = "gpu-018-1a2b3c4d", "gpu-018"
+	everywhere.Status.Reports = append(everywhere.Status.Reports, second)
+	confirmed.Spec.Model, confirmed.Spec.State = "samsung:pm9a3", v1alpha1.QuarantineConfirmed
+	confirmed.Status = v1alpha1.FirmwareQuarantineStatus{ObservedGeneration: 1, Scope: v1alpha1.QuarantineFleet}
+	for _, q := range []*v1alpha1.FirmwareQuarantine{everywhere, confirmed} {
+		q.Name = v1alpha1.QuarantineName(q.Spec.Digest, q.Spec.Model)
+		q.Status.Conditions = status.Quarantine(q, someTime.Time)
 	}
-	return []client.Object{stored, broken, bad}
+	return []client.Object{reported(), everywhere, confirmed}
 }
 
 func policiesInUse() []client.Object {

@@ -34,8 +34,6 @@ const (
 	// maintenance.
 	ConditionHeld = "Held"
 
-	// ConditionQuarantined (abnormal) is True on a FirmwareSource while one of its images is quarantined.
-	ConditionQuarantined = "Quarantined"
 	// ConditionSignatureVerified says on a FirmwareSource whether every file is signed by a key or an identity that its spec trusts. It is False
 	// where the spec asks for no signature, which is no failure: Ready may be True.
 	ConditionSignatureVerified = "SignatureVerified"

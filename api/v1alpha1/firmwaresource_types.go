@@ -82,23 +82,6 @@ type FirmwareSourceSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
 	UpgradePaths []UpgradePath `json:"upgradePaths,omitempty"`
-	// liftQuarantine lifts every quarantine of an image of this source, so that the image may be flashed again. It is any text
-	// of at most 128 bytes, such as "2026-11-21 it was the switch", and it is a request whenever it differs from
-	// status.quarantine[].lift. What is reported afterwards quarantines again. Removing it requests nothing. Written by the
-	// user.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	LiftQuarantine string `json:"liftQuarantine,omitempty"`
-	// confirmQuarantine extends every quarantine of an image of this source, and what is only reported, to all nodes, as the
-	// report of a second node does. It is any text of at most 128 bytes, and it is a request whenever it differs from
-	// status.quarantine[].confirm. Removing it requests nothing. Written by the user.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	ConfirmQuarantine string `json:"confirmQuarantine,omitempty"`
-	// liftQuarantineRequestedAt is ignored where liftQuarantine is set; otherwise this time is such a text, and is compared
-	// with no clock. Written by the user. Deprecated: use liftQuarantine. It is removed in the next version of the API.
-	// +optional
-	LiftQuarantineRequestedAt *metav1.Time `json:"liftQuarantineRequestedAt,omitempty"`
 }
 
 // LocalReference names an object of the product's namespace.
@@ -208,115 +191,6 @@ type FirmwareSourceStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
 	Images []StoredImage `json:"images,omitempty"`
-	// quarantine lists the images of this source that made a device or its node unhealthy, each with the model of that
-	// device. They are not flashed to devices of the model, on the nodes that scope says, until a person lifts the quarantine.
-	// At most 128, one for each digest and model, in order of these, and at most 96 KiB. What does not fit, the jobs that report it
-	// remember; they are kept until it fits or is lifted.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=128
-	Quarantine []QuarantinedImage `json:"quarantine,omitempty"`
-}
-
-// QuarantinedImage is an image that failed on one model of device.
-type QuarantinedImage struct {
-	// digest of the image.
-	// +required
-	Digest Digest `json:"digest,omitempty"`
-	// model of the device it failed on, as vendor and model: the PCI ids if it has them ("15b3:101d"), otherwise the
-	// slugs of the names that the device reports ("dell-inc:bios"). "any:any" stands for every model.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=257
-	Model string `json:"model,omitempty"`
-	// version of the firmware.
-	// +required
-	// +kubebuilder:validation:MaxLength=64
-	Version string `json:"version,omitempty"`
-	// scope says on which nodes the image is not flashed. Absent: Fleet.
-	// +optional
-	Scope QuarantineScope `json:"scope,omitempty"`
-	// policies are the RolloutPolicies of the nodes that reported the image; with the scope Policies it is not flashed on
-	// their nodes. At most 64, each once.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MaxLength=253
-	Policies []string `json:"policies,omitempty"`
-	// reports lists who reported the image, at most 16, one for each job.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=16
-	Reports []QuarantineReport `json:"reports,omitempty"`
-	// reportsNotListed counts the reports that reports leaves out because status.quarantine would become too large. A request
-	// to lift the quarantine lifts them too as far as lifted has room for their jobs. Absent where none is left out for that.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	ReportsNotListed int32 `json:"reportsNotListed,omitempty"`
-	// lifted lists the jobs whose reports a person lifted and that could come back: those that still exist, and those that another
-	// source still tells of. At most 256, each once.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=256
-	// +kubebuilder:validation:items:MaxLength=253
-	Lifted []string `json:"lifted,omitempty"`
-	// lift is the request to lift that was acted on last, or that was there before the first report; another one lifts.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	Lift *string `json:"lift,omitempty"`
-	// confirm is the same for the request to confirm.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	Confirm *string `json:"confirm,omitempty"`
-	// since is when the operator was first told that the image failed, by the clock of the operator.
-	// +required
-	Since metav1.Time `json:"since,omitzero"`
-	// nodeName of the node it failed on.
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	NodeName string `json:"nodeName,omitempty"`
-	// job it failed in.
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	Job string `json:"job,omitempty"`
-	// message says what went wrong.
-	// +optional
-	// +kubebuilder:validation:MaxLength=512
-	Message string `json:"message,omitempty"`
-}
-
-// QuarantineScope says on which nodes an image is not flashed.
-// +kubebuilder:validation:Enum=Reported;Policies;Fleet;Lifted
-type QuarantineScope string
-
-const (
-	// QuarantineReported blocks the image on no node. One node missed the network, which something outside of it may explain.
-	QuarantineReported QuarantineScope = "Reported"
-	// QuarantinePolicies blocks it on the nodes of the policies of those who reported it.
-	QuarantinePolicies QuarantineScope = "Policies"
-	// QuarantineFleet blocks it on every node. A second node reported it, or a person confirmed it.
-	QuarantineFleet QuarantineScope = "Fleet"
-	// QuarantineLifted blocks it on no node. A person lifted it; the entry stays while the jobs that reported it exist.
-	QuarantineLifted QuarantineScope = "Lifted"
-)
-
-// QuarantineReport is the report of one job that the image made a device or its node unhealthy.
-type QuarantineReport struct {
-	// job that reported it.
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	Job string `json:"job,omitempty"`
-	// nodeName of its node.
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	NodeName string `json:"nodeName,omitempty"`
-	// policy is the RolloutPolicy of the node at that time.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	Policy string `json:"policy,omitempty"`
-	// evidence is Device (default), or Network where only the network was missed.
-	// +optional
-	Evidence Evidence `json:"evidence,omitempty"`
 }
 
 // StoredImage is one verified image in the operator's store.
@@ -354,7 +228,6 @@ type StoredImage struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=fws,categories=firmware
-// +kubebuilder:printcolumn:name="Quarantined",type=string,JSONPath=`.status.conditions[?(@.type=="Quarantined")].status`,priority=1
 // +kubebuilder:printcolumn:name="Signed",type=string,JSONPath=`.status.conditions[?(@.type=="SignatureVerified")].status`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`

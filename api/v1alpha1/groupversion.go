@@ -28,6 +28,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&FirmwareTemplate{}, &FirmwareTemplateList{},
 		&FirmwareSource{}, &FirmwareSourceList{},
 		&FirmwareCatalog{}, &FirmwareCatalogList{},
+		&FirmwareQuarantine{}, &FirmwareQuarantineList{},
 		&RolloutPolicy{}, &RolloutPolicyList{},
 		&NodeFirmware{}, &NodeFirmwareList{},
 		&NodeDevice{}, &NodeDeviceList{},

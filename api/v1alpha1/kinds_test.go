@@ -21,13 +21,14 @@ import (
 // oneOfEach is a valid object of every kind, without a status.
 func oneOfEach() map[string]client.Object {
 	return map[string]client.Object{
-		"FirmwareTemplate": validTemplate(),
-		"FirmwareSource":   validSource(),
-		"FirmwareCatalog":  validCatalog(),
-		"RolloutPolicy":    &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}},
-		"NodeFirmware":     validNodeFirmware(),
-		"NodeDevice":       validDevice(),
-		"FirmwareJob":      validJob(),
+		"FirmwareTemplate":   validTemplate(),
+		"FirmwareSource":     validSource(),
+		"FirmwareCatalog":    validCatalog(),
+		"FirmwareQuarantine": validQuarantine(),
+		"RolloutPolicy":      &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}},
+		"NodeFirmware":       validNodeFirmware(),
+		"NodeDevice":         validDevice(),
+		"FirmwareJob":        validJob(),
 	}
 }
 

@@ -56,8 +56,8 @@ func TestEarlierShapesAreRefused(t *testing.T) {
 		},
 		"FirmwareSource": {
 			"{verification: {mode: Unsigned}, files: [{url: 'https://firmware.example.com/a.bin', sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, " +
-				"format: Zip, images: [{path: a.bin, class: NIC, boardIDs: [MT_0000000359], version: 22.41.1000}]}]}",
-			[]string{"verification.mode", "files[0].sha256", "files[0].format"},
+				"format: Zip, images: [{path: a.bin, class: NIC, boardIDs: [MT_0000000359], version: 22.41.1000}]}], liftQuarantine: x, confirmQuarantine: x}",
+			[]string{"verification.mode", "files[0].sha256", "files[0].format", "liftQuarantine", "confirmQuarantine"},
 		},
 		"FirmwareCatalog": {"{manufacturer: dell-inc, model: poweredge-r650, stage: [{source: a, class: NIC, version: '1'}]}", []string{"manufacturer", "model", "stage"}},
 		"RolloutPolicy":   {"{rollback: Required, writeProtection: Required, soak: 2h, deadline: 720h, resume: x}", []string{"rollback", "writeProtection", "soak", "deadline", "resume"}},

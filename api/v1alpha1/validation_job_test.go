@@ -149,13 +149,6 @@ func TestGateDurationsValidation(t *testing.T) {
 	})
 }
 
-// TestSourcePolicyValidation: the quarantine of a source can be lifted.
-func TestSourcePolicyValidation(t *testing.T) {
-	checkCreate(t, validSource, []validation[*v1alpha1.FirmwareSource]{
-		{name: "a lifted quarantine", change: func(o *v1alpha1.FirmwareSource) { o.Spec.LiftQuarantineRequestedAt = &someTime }},
-	})
-}
-
 // TestJobStatusValidation: what a daemon reports of health and rollback is bounded.
 func TestJobStatusValidation(t *testing.T) {
 	type change = validation[*v1alpha1.FirmwareJob]

@@ -89,39 +89,3 @@ func TestDevicePathValidation(t *testing.T) {
 		{name: "129 steps", change: repeat(129), field: "spec.firmware.path", message: "at most 128 items"},
 	})
 }
-
-// TestQuarantineValidation (R002-26): an image is quarantined once for one model, and never without naming the job.
-func TestQuarantineValidation(t *testing.T) {
-	type change = validation[*v1alpha1.FirmwareSource]
-	entry := func(o *v1alpha1.FirmwareSource) *v1alpha1.QuarantinedImage { return &o.Status.Quarantine[0] }
-	again := func(o *v1alpha1.FirmwareSource) {
-		o.Status.Quarantine = append(o.Status.Quarantine, o.Status.Quarantine[0])
-	}
-	existing := validSource()
-	checkStatus(t, existing, func(o *v1alpha1.FirmwareSource) {
-		o.Status.Quarantine = []v1alpha1.QuarantinedImage{quarantined()}
-	}, []change{
-		{name: "an image of one model", change: func(*v1alpha1.FirmwareSource) {}},
-		{name: "an image of every model", change: func(o *v1alpha1.FirmwareSource) { entry(o).Model = v1alpha1.AnyModel }},
-		{name: "an image of two models", change: func(o *v1alpha1.FirmwareSource) {
-			again(o)
-			o.Status.Quarantine[1].Model = "15b3:101f"
-		}},
-		{name: "an image of no model", change: func(o *v1alpha1.FirmwareSource) { entry(o).Model = "" },
-			field: "status.quarantine[0].model", message: "Required"},
-		{name: "an image that failed in no job", change: func(o *v1alpha1.FirmwareSource) { entry(o).Job = "" },
-			field: "status.quarantine[0].job", message: "Required"},
-		{name: "half a digest", change: func(o *v1alpha1.FirmwareSource) { entry(o).Digest = "sha256:3b1f" },
-			field: "status.quarantine[0].digest", message: "should match"},
-		{name: "the longest model", change: func(o *v1alpha1.FirmwareSource) {
-			entry(o).Model = v1alpha1.ModelKey("", "", strings.Repeat("v", 128), strings.Repeat("m", 128))
-		}},
-	})
-}
-
-func quarantined() v1alpha1.QuarantinedImage {
-	return v1alpha1.QuarantinedImage{
-		Digest: digest, Model: "15b3:101d", Version: "22.41.1000", Since: someTime, NodeName: "gpu-017", Job: "gpu-017-1a2b3c4d",
-		Message: "link of port 1 is down and was up before",
-	}
-}

@@ -150,16 +150,39 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	src := c.source("s1")
 	s := v1alpha1.FirmwareSourceStatus{
 		ObservedGeneration: 1,
-		Conditions:         conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionSignatureVerified, v1alpha1.ConditionQuarantined),
+		Conditions:         conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionSignatureVerified),
 		Images:             []v1alpha1.StoredImage{{Version: "1", Class: v1alpha1.ClassNIC, Digest: digest}},
-		Quarantine:         []v1alpha1.QuarantinedImage{{Digest: digest, Model: v1alpha1.AnyModel, Version: "1", Since: now, NodeName: "n1", Job: "j1"}},
 	}
-	require.NoError(t, fieldset.ApplyQuarantine(ctx, c, src, s))
 	require.NoError(t, fieldset.ApplyStore(ctx, c, src, s))
 	got = c.owned(src)
-	assert.Len(t, got, 2)
-	assert.ElementsMatch(t, []string{"observedGeneration", "images", "Ready", "SignatureVerified"}, got["node-firmware-operator"])
-	assert.ElementsMatch(t, []string{"quarantine", "Quarantined"}, got["node-firmware-operator-quarantine"])
+	assert.Len(t, got, 1)
+	assert.ElementsMatch(t, []string{"observedGeneration", "images", "Ready", "SignatureVerified"}, got["node-firmware-operator-source"])
+
+	require.NoError(t, fieldset.CreateQuarantine(ctx, c, digest, v1alpha1.AnyModel))
+	quarantine := &v1alpha1.FirmwareQuarantine{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.QuarantineName(digest, v1alpha1.AnyModel)}}
+	c.read(quarantine)
+	quarantine.Status = v1alpha1.FirmwareQuarantineStatus{
+		ObservedGeneration: 1, Version: "1", Scope: v1alpha1.QuarantineFleet, Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady),
+		Reports: []v1alpha1.QuarantineReport{{Job: "j1", Node: "n1", Time: now, State: v1alpha1.ReportCounted}},
+	}
+	stale := quarantine.DeepCopy()
+	require.NoError(t, fieldset.ApplyQuarantine(ctx, c, quarantine))
+	assert.True(t, apierrors.IsConflict(fieldset.ApplyQuarantine(ctx, c, stale)), "another version was read")
+	assert.Equal(t, map[string][]string{
+		"node-firmware-operator-quarantine": {"Ready", "observedGeneration", "reports", "scope", "version"},
+	}, c.owned(quarantine))
+	for _, m := range quarantine.ManagedFields {
+		if m.Subresource == "" {
+			assert.JSONEq(t, `{"f:spec":{"f:digest":{},"f:model":{}}}`, string(m.FieldsV1.GetRawBytes()), "the state is the user's")
+		}
+	}
+	require.NoError(t, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "FirmwareQuarantine", "metadata": map[string]any{"name": quarantine.Name},
+		"spec": map[string]any{"digest": string(digest), "model": v1alpha1.AnyModel, "state": "Lifted"},
+	}}), client.FieldOwner("gitops")), "a user applies without a conflict")
+	require.NoError(t, fieldset.CreateQuarantine(ctx, c, digest, v1alpha1.AnyModel))
+	c.read(quarantine)
+	assert.Equal(t, v1alpha1.QuarantineLifted, quarantine.Spec.State, "what exists is not changed")
 
 	catalog := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "a.b"}}
 	require.NoError(t, fieldset.CreateCatalog(ctx, c, v1alpha1.CatalogMachine{Vendor: "a", Model: "b"}))
@@ -251,18 +274,15 @@ func TestWhoEndsAJobInPlaceOfItsDaemonLeavesNothingOfItsReport(t *testing.T) {
 
 func TestAnotherObjectOfTheSameNameIsNotWritten(t *testing.T) {
 	c := newCluster(t)
-	job, src := c.job("j1"), c.source("s1")
-	old, oldSource := job.DeepCopy(), src.DeepCopy()
+	job := c.job("j1")
+	old := job.DeepCopy()
 	require.NoError(t, c.Delete(t.Context(), job))
-	require.NoError(t, c.Delete(t.Context(), src))
 	_, err := fieldset.ApplyExecution(t.Context(), c, old, running())
 	assert.True(t, apierrors.IsNotFound(err) || apierrors.IsConflict(err), "a status creates no job: %v", err)
 	c.job("j1")
-	c.source("s1")
 	assert.True(t, c.isRefused(old))
 	_, err = fieldset.ApplyAdmission(t.Context(), c, old, old.ResourceVersion, running().Conditions)
 	assert.True(t, apierrors.IsConflict(err))
-	assert.True(t, apierrors.IsConflict(fieldset.ApplyQuarantine(t.Context(), c, oldSource, v1alpha1.FirmwareSourceStatus{})))
 	c.read(job)
 	text, err := json.Marshal(job.Status)
 	require.NoError(t, err)

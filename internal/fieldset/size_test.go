@@ -90,6 +90,7 @@ func TestNoObjectIsTooLarge(t *testing.T) {
 	t.Run("FirmwareTemplate", func(t *testing.T) { cluster{t, c.Client}.fullTemplate() })
 	t.Run("FirmwareJob", func(t *testing.T) { cluster{t, c.Client}.fullJob() })
 	t.Run("FirmwareCatalog", func(t *testing.T) { cluster{t, c.Client}.fullCatalog() })
+	t.Run("FirmwareQuarantine", func(t *testing.T) { cluster{t, c.Client}.fullQuarantine() })
 	t.Run("FirmwareSource", func(t *testing.T) { cluster{t, c.Client}.fullSource(1, v1alpha1.FirmwareSourceSpec{}) })
 	t.Run("FirmwareSource with keys", func(t *testing.T) {
 		keys := filled(t, 8, unbounded, func(i int) string { return long(4096, i) })
@@ -230,17 +231,26 @@ func (c cluster) fullSource(n int, spec v1alpha1.FirmwareSourceSpec) {
 	}
 	require.NoError(c, fieldset.ApplyStore(c.Context(), c, src, s))
 	c.read(src)
-	text := long(128, 1)
-	s = v1alpha1.FirmwareSourceStatus{
-		Conditions: verbose(v1alpha1.ConditionQuarantined),
-		Quarantine: filled(c.T, 128, 96<<10, func(i int) v1alpha1.QuarantinedImage { // quarantine.MaxSize
-			return v1alpha1.QuarantinedImage{
-				Digest: longDigest(i), Model: long(257, i), Version: long(64, i), Scope: v1alpha1.QuarantinePolicies, Policies: []string{long(253, 1), long(253, 2)},
-				Reports: []v1alpha1.QuarantineReport{{Job: long(253, 1), NodeName: long(253, 1), Policy: long(253, 1)}, {Job: long(253, 2), NodeName: long(253, 2)}},
-				Lifted:  []string{long(253, 3), long(253, 4)}, Lift: &text, Confirm: &text, Since: now, NodeName: long(253, 1), Job: long(253, 1), Message: long(512, i),
+	c.isSmall(src)
+}
+
+func (c cluster) fullQuarantine() {
+	model := v1alpha1.ModelKey("", "", long(128, 1), long(128, 1))
+	require.NoError(c, fieldset.CreateQuarantine(c.Context(), c, longDigest(1), model))
+	q := &v1alpha1.FirmwareQuarantine{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.QuarantineName(longDigest(1), model)}}
+	c.read(q)
+	q.Status = v1alpha1.FirmwareQuarantineStatus{
+		ObservedGeneration: 1, Conditions: verbose(v1alpha1.ConditionReady), Version: long(64, 1), Scope: v1alpha1.QuarantinePolicies,
+		Reports: filled(c.T, 16, unbounded, func(i int) v1alpha1.QuarantineReport {
+			return v1alpha1.QuarantineReport{
+				Job: long(253, i), Node: long(253, i), Policy: long(253, i), Evidence: v1alpha1.EvidenceNetwork, Time: now, Message: long(512, i),
+				State: v1alpha1.ReportWithdrawn,
 			}
 		}),
 	}
-	require.NoError(c, fieldset.ApplyQuarantine(c.Context(), c, src, s))
-	c.isSmall(src)
+	require.NoError(c, fieldset.ApplyQuarantine(c.Context(), c, q))
+	c.isSmall(q)
+	text, err := json.Marshal(q.Status)
+	require.NoError(c, err)
+	assert.Less(c, len(text), 24<<10)
 }

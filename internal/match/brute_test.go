@@ -343,13 +343,12 @@ func (w *world) bruteUnusable(d Device, current, f *Assigned, running inventory.
 				}
 			}
 		}
-		if s := w.sources[originOf(f, 1).Name]; s != nil && s.Spec.LiftQuarantine == "" {
-			for _, q := range s.Status.Quarantine {
-				model := v1alpha1.ModelKey(d.VendorID, d.DeviceID, d.Vendor, d.Model)
-				if q.Digest == image && (q.Model == model || q.Model == v1alpha1.AnyModel || model == v1alpha1.AnyModel) {
-					b.Reason, b.Version, b.Message = v1alpha1.ReasonQuarantined, next, quarantined(s.Name, q)
-					return &b
-				}
+		for _, name := range slices.Sorted(maps.Keys(w.quarantines)) {
+			q, model := w.quarantines[name], v1alpha1.ModelKey(d.VendorID, d.DeviceID, d.Vendor, d.Model)
+			concerns := q.Spec.Model == model || q.Spec.Model == v1alpha1.AnyModel || model == v1alpha1.AnyModel
+			if q.Spec.Digest == image && concerns && bruteForbids(q) {
+				b.Reason, b.Version, b.Message = v1alpha1.ReasonQuarantined, next, quarantined(next, q)
+				return &b
 			}
 		}
 		_, reason := w.resolve(d, current, originOf(f, 1).Name, next)
@@ -361,6 +360,13 @@ func (w *world) bruteUnusable(d Device, current, f *Assigned, running inventory.
 	}
 	b.Reason = v1alpha1.ReasonSourceNotReady
 	return &b
+}
+
+// bruteForbids reports whether the image is not flashed on nodes of the policy default, which is that of all.
+func bruteForbids(q *v1alpha1.FirmwareQuarantine) bool {
+	isLifted := q.Spec.State == v1alpha1.QuarantineLifted && q.Generation != q.Status.ObservedGeneration
+	return q.Spec.State == v1alpha1.QuarantineConfirmed ||
+		!isLifted && (len(q.Status.Reports) > 1 || q.Status.Reports[0].Policy == v1alpha1.DefaultRolloutPolicy)
 }
 
 func (w *world) resolve(d Device, current *Assigned, source, version string) (v1alpha1.Digest, string) {

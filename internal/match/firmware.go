@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
@@ -138,10 +139,8 @@ func (ix *Index) blocked(d *device, decided Decision, want plan.Desired, noImage
 func (ix *Index) unusable(d *device, f *Assigned, way []plan.Image, noImage *Block) Block {
 	name := f.source()
 	for _, step := range way {
-		if s := ix.sources[name]; s != nil {
-			if e, bad := s.bad.Blocks(v1alpha1.Digest(step.Digest.String()), modelOf(d.facts), ix.pools.Of(d.node.labels)); bad {
-				return Block{Reason: v1alpha1.ReasonQuarantined, Version: string(step.Version), Message: quarantined(name, e)}
-			}
+		if q, bad := ix.bad.Blocks(v1alpha1.Digest(step.Digest.String()), modelOf(d.facts), ix.pools.Of(d.node.labels)); bad {
+			return Block{Reason: v1alpha1.ReasonQuarantined, Version: string(step.Version), Message: quarantined(string(step.Version), &q)}
 		}
 	}
 	if noImage != nil && noImage.Reason == v1alpha1.ReasonSourceNotReady {
@@ -174,12 +173,7 @@ func way(want plan.Desired, running inventory.Version, format inventory.VersionF
 
 func modelOf(d Device) string { return v1alpha1.ModelKey(d.VendorID, d.DeviceID, d.Vendor, d.Model) }
 
-func quarantined(source string, e v1alpha1.QuarantinedImage) string {
-	cause := ""
-	if e.Message != "" {
-		cause = ": " + e.Message
-	}
-	return fmt.Sprintf("version %s is quarantined for model %s: on node %s, job %s left a device or the node unhealthy%s. "+
-		"Select another version, or set spec.liftQuarantine of FirmwareSource %q to a new value to flash it again",
-		e.Version, e.Model, e.NodeName, e.Job, cause, source)
+func quarantined(version string, q *v1alpha1.FirmwareQuarantine) string {
+	return fmt.Sprintf("version %s is quarantined for model %s: %s. Select another version, or lift the quarantine: %s",
+		version, q.Spec.Model, quarantine.Why(q), quarantine.Lift(q))
 }

@@ -3,6 +3,7 @@ package match
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,10 @@ type Index struct {
 	// policies are the RolloutPolicies by name, and pools the nodes they choose: an image may be quarantined for some only.
 	policies map[string]v1alpha1.RolloutPolicy
 	pools    quarantine.Pools
+
+	// quarantines are the FirmwareQuarantines by name, and bad is what follows from them.
+	quarantines map[string]v1alpha1.FirmwareQuarantine
+	bad         quarantine.Set
 
 	affected *affected
 }
@@ -126,7 +131,7 @@ func NewIndex() *Index {
 		nodes: map[string]*node{}, templates: map[string]*template{}, sources: map[string]*source{},
 		devices: map[string]*device{}, left: map[string]*node{}, rules: map[bucket][]*Rule{},
 		byTemplate: map[string]map[*device]struct{}{}, bySource: map[string]map[*device]struct{}{},
-		policies: map[string]v1alpha1.RolloutPolicy{},
+		policies: map[string]v1alpha1.RolloutPolicy{}, quarantines: map[string]v1alpha1.FirmwareQuarantine{},
 	}
 }
 
@@ -297,17 +302,48 @@ func (ix *Index) DeletePolicy(name string) Affected {
 	})
 }
 
-// repool decides again for the devices for which a source holds a quarantined image.
+// repool decides again for the devices that are to get a quarantined image.
 func (ix *Index) repool() {
 	ix.pools = quarantine.NewPools(slices.Collect(maps.Values(ix.policies)))
-	for name, s := range ix.sources {
-		if !s.bad.Empty() {
-			ix.refreshUsers(name)
+	for _, q := range ix.quarantines {
+		if quarantine.InForce(&q, "") {
+			ix.refreshTakers(q.Spec.Digest)
 		}
 	}
 }
 
-// SetSource adds a source or brings its images, its paths and its quarantine up to date. It counts as ready only when
+// SetQuarantine adds a FirmwareQuarantine or brings it up to date.
+func (ix *Index) SetQuarantine(o *v1alpha1.FirmwareQuarantine) Affected {
+	return ix.event(func() {
+		next := v1alpha1.FirmwareQuarantine{
+			ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, Generation: o.Generation}, Spec: o.Spec, Status: o.Status,
+		}
+		next.Status.Conditions = nil
+		if was, is := ix.quarantines[o.Name]; is && reflect.DeepEqual(was, next) {
+			return
+		}
+		ix.quarantines[o.Name] = next
+		ix.judge(o.Spec.Digest)
+	})
+}
+
+// DeleteQuarantine removes a FirmwareQuarantine.
+func (ix *Index) DeleteQuarantine(name string) Affected {
+	return ix.event(func() {
+		if q, is := ix.quarantines[name]; is {
+			delete(ix.quarantines, name)
+			ix.judge(q.Spec.Digest)
+		}
+	})
+}
+
+// judge takes over what follows from the quarantines after one of this image changed.
+func (ix *Index) judge(image v1alpha1.Digest) {
+	ix.bad = quarantine.Compute(quarantine.Facts{Quarantines: slices.Collect(maps.Values(ix.quarantines))})
+	ix.refreshTakers(image)
+}
+
+// SetSource adds a source or brings its images and its paths up to date. It counts as ready only when
 // its status was observed at its present generation.
 func (ix *Index) SetSource(o *v1alpha1.FirmwareSource) Affected {
 	return ix.event(func() {

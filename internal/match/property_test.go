@@ -19,11 +19,12 @@ import (
 
 // world is the fleet as the API server would show it.
 type world struct {
-	nodes     map[string]map[string]string
-	firmwares map[string]*v1alpha1.NodeFirmware
-	templates map[string]*v1alpha1.FirmwareTemplate
-	sources   map[string]*v1alpha1.FirmwareSource
-	devices   map[string]*v1alpha1.NodeDevice
+	nodes       map[string]map[string]string
+	firmwares   map[string]*v1alpha1.NodeFirmware
+	templates   map[string]*v1alpha1.FirmwareTemplate
+	sources     map[string]*v1alpha1.FirmwareSource
+	quarantines map[string]*v1alpha1.FirmwareQuarantine
+	devices     map[string]*v1alpha1.NodeDevice
 	// inEffect holds for each template and node whether the devices it decides run what it says; brute fills it.
 	inEffect map[string][]bool
 	serial   int
@@ -32,7 +33,7 @@ type world struct {
 func newWorld() *world {
 	return &world{
 		nodes: map[string]map[string]string{}, firmwares: map[string]*v1alpha1.NodeFirmware{},
-		templates: map[string]*v1alpha1.FirmwareTemplate{}, sources: map[string]*v1alpha1.FirmwareSource{},
+		templates: map[string]*v1alpha1.FirmwareTemplate{}, sources: map[string]*v1alpha1.FirmwareSource{}, quarantines: map[string]*v1alpha1.FirmwareQuarantine{},
 		devices: map[string]*v1alpha1.NodeDevice{},
 	}
 }
@@ -50,7 +51,7 @@ var (
 	base          = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 )
 
-func digest(i int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064d", i)) }
+func digest(i int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%016d%048d", i, 0)) }
 
 func pick[T any](t *rapid.T, from []T, label string) T { return rapid.SampledFrom(from).Draw(t, label) }
 
@@ -60,7 +61,7 @@ func (w *world) step(t *rapid.T, ix *Index) Affected {
 	uid := types.UID(fmt.Sprintf("uid-%d", w.serial))
 	switch pick(t, []string{
 		"node", "node gone", "firmware", "firmware", "firmware gone", "template", "template", "template", "template gone",
-		"source", "source", "source gone", "device", "device", "device", "device gone",
+		"source", "source", "source gone", "quarantine", "quarantine gone", "device", "device", "device", "device gone",
 	}, "event") {
 	case "node":
 		name := pick(t, someNodes, "node")
@@ -94,6 +95,14 @@ func (w *world) step(t *rapid.T, ix *Index) Affected {
 		name := pick(t, someSources, "source")
 		delete(w.sources, name)
 		return ix.DeleteSource(name)
+	case "quarantine":
+		q := drawQuarantine(t)
+		w.quarantines[q.Name] = q
+		return ix.SetQuarantine(q)
+	case "quarantine gone":
+		name := drawQuarantine(t).Name
+		delete(w.quarantines, name)
+		return ix.DeleteQuarantine(name)
 	case "device":
 		d := w.drawDevice(t, pick(t, someDevices, "device"), uid)
 		w.devices[d.Name] = d
@@ -230,16 +239,21 @@ func (w *world) drawSource(t *rapid.T, name string) *v1alpha1.FirmwareSource {
 		s.Status.Images = append(s.Status.Images, i)
 	}
 	s.Spec.UpgradePaths = drawFewPaths(t)
-	if rapid.IntRange(0, 3).Draw(t, "quarantine") == 0 {
-		s.Status.Quarantine = []v1alpha1.QuarantinedImage{{
-			Digest: digest(rapid.IntRange(1, 2).Draw(t, "bad")), Model: pick(t, []string{"15b3:101d", "any:m0", v1alpha1.AnyModel}, "bad model"),
-			Since: metav1.NewTime(base), NodeName: "n0", Job: "j",
-		}}
-		if rapid.IntRange(0, 3).Draw(t, "lift") == 0 {
-			s.Spec.LiftQuarantine = "now"
-		}
-	}
 	return s
+}
+
+// drawQuarantine is one in any state, reported by a node of the policy of all nodes or of another one.
+func drawQuarantine(t *rapid.T) *v1alpha1.FirmwareQuarantine {
+	q := bad(rapid.IntRange(1, 2).Draw(t, "bad"), pick(t, []string{"15b3:101d", "any:m0", v1alpha1.AnyModel}, "bad model"))
+	q.Spec.State = pick(t, []v1alpha1.QuarantineState{
+		v1alpha1.QuarantineActive, v1alpha1.QuarantineActive, v1alpha1.QuarantineLifted, v1alpha1.QuarantineConfirmed,
+	}, "decision")
+	q.Generation = rapid.Int64Range(1, 2).Draw(t, "generation of the quarantine")
+	if rapid.Bool().Draw(t, "one reporter") {
+		q.Status.Scope, q.Status.Reports = v1alpha1.QuarantinePolicies, q.Status.Reports[:1]
+		q.Status.Reports[0].Policy = pick(t, []string{v1alpha1.DefaultRolloutPolicy, "other"}, "policy")
+	}
+	return q
 }
 
 // drawFewPaths restricts little, so that much is still due.
@@ -345,6 +359,9 @@ func (w *world) fill(t *rapid.T) *Index {
 	}
 	for _, o := range w.sources {
 		sets = append(sets, func() { ix.SetSource(o) })
+	}
+	for _, o := range w.quarantines {
+		sets = append(sets, func() { ix.SetQuarantine(o) })
 	}
 	for _, o := range w.devices {
 		sets = append(sets, func() { ix.SetDevice(o) })

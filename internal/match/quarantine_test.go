@@ -12,35 +12,48 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// with lists an image of version N.0 as quarantined for a model.
-func with(s *v1alpha1.FirmwareSource, n int, model string) *v1alpha1.FirmwareSource {
-	s.Status.Quarantine = append(s.Status.Quarantine, v1alpha1.QuarantinedImage{
-		Digest: digest(n), Model: model, Version: string(rune('0'+n)) + ".0", Since: metav1.NewTime(base),
-		NodeName: "gpu-017", Job: "gpu-017-1a2b3c4d", Message: "link of port 1 is down and was up before",
-	})
-	return s
+// bad quarantines the image of version N.0 for a model, on every node.
+func bad(n int, model string) *v1alpha1.FirmwareQuarantine {
+	d := digest(n)
+	return &v1alpha1.FirmwareQuarantine{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.QuarantineName(d, model), UID: "1", Generation: 1},
+		Spec:       v1alpha1.FirmwareQuarantineSpec{Digest: d, Model: model, State: v1alpha1.QuarantineActive},
+		Status: v1alpha1.FirmwareQuarantineStatus{ObservedGeneration: 1, Scope: v1alpha1.QuarantineFleet, Reports: []v1alpha1.QuarantineReport{
+			{Job: "gpu-017-1a2b3c4d", Node: "gpu-017", Policy: "gpu", Message: "link of port 1 is down and was up before", State: v1alpha1.ReportCounted},
+			{Job: "gpu-018-1a2b3c4d", Node: "gpu-018", Policy: "gpu", State: v1alpha1.ReportCounted},
+		}},
+	}
+}
+
+// quarantine replaces the quarantines by one.
+func (s *stage) quarantine(q *v1alpha1.FirmwareQuarantine) []string {
+	for name := range s.ix.quarantines {
+		s.ix.DeleteQuarantine(name)
+	}
+	return s.ix.SetQuarantine(q).Devices
 }
 
 // R002-26: a bad image is flashed to no device of its model until a person lifts that.
 func TestQuarantineBlocksTheModel(t *testing.T) {
 	const model = "15b3:101d"
-	all := func() *v1alpha1.FirmwareSource { return newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0") }
 	s := newStage(t)
+	s.ix.SetSource(newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0"))
 	s.template("t", "2.0")
 	require.Empty(t, s.blocked())
 
-	s.ix.SetSource(with(all(), 2, "15b3:101f"))
+	s.quarantine(bad(2, "15b3:101f"))
 	assert.Empty(t, s.blocked(), "another model")
-	s.ix.SetSource(with(all(), 3, model))
+	s.quarantine(bad(3, model))
 	assert.Empty(t, s.blocked(), "another image")
-	s.ix.SetSource(with(all(), 2, v1alpha1.AnyModel))
+	s.quarantine(bad(2, v1alpha1.AnyModel))
 	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "every model")
 
-	assert.Equal(t, []string{"d"}, s.ix.SetSource(with(all(), 2, model)).Devices)
+	assert.Equal(t, []string{"d"}, s.quarantine(bad(2, model)))
+	assert.Empty(t, s.ix.SetQuarantine(bad(2, model)).Devices, "the same is no news")
 	d, _ := s.ix.Decision("d")
 	require.NotNil(t, d.Blocked)
 	assert.Equal(t, v1alpha1.ReasonQuarantined, d.Blocked.Reason)
-	for _, part := range []string{"gpu-017", "gpu-017-1a2b3c4d", "link of port 1 is down", "spec.liftQuarantine", `"s"`} {
+	for _, part := range []string{"gpu-017", "gpu-017-1a2b3c4d", "link of port 1 is down", "kubectl patch fwq " + bad(2, model).Name} {
 		assert.Contains(t, d.Blocked.Message, part)
 	}
 	tally, _ := s.ix.Tally("t")
@@ -57,22 +70,28 @@ func TestQuarantineBlocksTheModel(t *testing.T) {
 	s.pins("2.0")
 	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "a pin does not lift it")
 	s.pins()
+	s.ix.DeleteSource("s")
+	s.ix.SetSource(newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0"))
+	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "another source of the image does not lift it")
 
-	lifted := with(all(), 2, model)
-	lifted.Spec.LiftQuarantine = "now"
-	s.ix.SetSource(lifted)
+	lifted := bad(2, model)
+	lifted.Generation, lifted.Spec.State = 2, v1alpha1.QuarantineLifted
+	s.ix.SetQuarantine(lifted)
 	assert.Empty(t, s.blocked(), "a person lifted it")
-	s.ix.SetSource(with(all(), 2, model))
-	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked())
-	s.ix.SetSource(all())
-	assert.Empty(t, s.blocked(), "the entry is gone")
+	confirmed := &v1alpha1.FirmwareQuarantine{Spec: bad(2, model).Spec}
+	confirmed.Name, confirmed.Spec.State = lifted.Name, v1alpha1.QuarantineConfirmed
+	s.ix.SetQuarantine(confirmed)
+	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "a person confirmed it")
+	s.ix.DeleteQuarantine(lifted.Name)
+	assert.Empty(t, s.blocked(), "it is gone")
 }
 
 // A quarantined version in between is on the way of those alone that have to go there.
 func TestQuarantineOfAHopBlocksThoseWhoTakeIt(t *testing.T) {
 	s := newStage(t)
 	hops := paths{via("3.0", "2.0", "1.0")}
-	s.ix.SetSource(with(restricted(metav1.ConditionTrue, hops, "2.0", "3.0"), 2, "15b3:101d"))
+	s.ix.SetSource(restricted(metav1.ConditionTrue, hops, "2.0", "3.0"))
+	s.quarantine(bad(2, "15b3:101d"))
 	s.template("t", "3.0")
 	d, _ := s.ix.Decision("d")
 	require.NotNil(t, d.Blocked)
@@ -80,7 +99,7 @@ func TestQuarantineOfAHopBlocksThoseWhoTakeIt(t *testing.T) {
 	assert.Equal(t, "2.0", d.Blocked.Version)
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "1.5" })
 	assert.Empty(t, s.blocked())
-	s.ix.SetSource(with(restricted(metav1.ConditionTrue, hops, "2.0", "3.0"), 3, "15b3:101d"))
+	s.quarantine(bad(3, "15b3:101d"))
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "1.0" })
 	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "no hop towards a version that is quarantined")
 }
@@ -89,7 +108,8 @@ func TestQuarantineLeavesADeviceThatRunsTheVersionAlone(t *testing.T) {
 	s := newStage(t)
 	s.template("t", "2.0")
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "2.0" })
-	s.ix.SetSource(with(newSource(metav1.ConditionTrue, "2.0"), 2, "15b3:101d"))
+	s.ix.SetSource(newSource(metav1.ConditionTrue, "2.0"))
+	s.quarantine(bad(2, "15b3:101d"))
 	assert.Empty(t, s.blocked())
 	tally, _ := s.ix.Tally("t")
 	assert.Equal(t, int32(1), tally.Applied)
@@ -147,7 +167,8 @@ func TestMovedImageChangesNothingThatRuns(t *testing.T) {
 func TestQuarantineOfALaterHopBlocksToo(t *testing.T) {
 	s := newStage(t)
 	hops := paths{via("4.0", "3.0", "1.0", "2.0"), via("3.0", "2.0", "1.0")}
-	s.ix.SetSource(with(restricted(metav1.ConditionTrue, hops, "2.0", "3.0", "4.0"), 3, "15b3:101d"))
+	s.ix.SetSource(restricted(metav1.ConditionTrue, hops, "2.0", "3.0", "4.0"))
+	s.quarantine(bad(3, "15b3:101d"))
 	s.template("t", "4.0")
 	d, _ := s.ix.Decision("d")
 	require.NotNil(t, d.Blocked)
@@ -181,10 +202,10 @@ func TestFailureOfTheDeviceItselfIsSaidRatherThanTheQuarantine(t *testing.T) {
 	failed := func(d *v1alpha1.NodeDeviceStatus) {
 		d.Failure = &v1alpha1.DeviceFailure{Digest: digest(2), Time: metav1.NewTime(base)}
 	}
-	quarantined := with(newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0"), 2, "15b3:101d")
+	quarantined := bad(2, "15b3:101d")
 	for name, events := range map[string][]func(*stage){
-		"failed first":      {func(s *stage) { s.status(failed) }, func(s *stage) { s.ix.SetSource(quarantined) }},
-		"quarantined first": {func(s *stage) { s.ix.SetSource(quarantined) }, func(s *stage) { s.status(failed) }},
+		"failed first":      {func(s *stage) { s.status(failed) }, func(s *stage) { s.ix.SetQuarantine(quarantined) }},
+		"quarantined first": {func(s *stage) { s.ix.SetQuarantine(quarantined) }, func(s *stage) { s.status(failed) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
@@ -205,12 +226,12 @@ func TestFailureOfTheDeviceItselfIsSaidRatherThanTheQuarantine(t *testing.T) {
 // An image that one node reported is blocked on the nodes of its RolloutPolicy, and on no other.
 func TestQuarantineOfAPolicyBlocksItsNodesOnly(t *testing.T) {
 	const model = "15b3:101d"
-	bad := with(newSource(metav1.ConditionTrue, "1.0", "2.0"), 2, model)
-	bad.Status.Quarantine[0].Scope, bad.Status.Quarantine[0].Policies = v1alpha1.QuarantinePolicies, []string{"gpu"}
-	bad.Status.Quarantine[0].Reports = []v1alpha1.QuarantineReport{{Job: "gpu-017-1a2b3c4d", NodeName: "gpu-017", Policy: "gpu"}}
+	bad := bad(2, model)
+	bad.Status.Scope, bad.Status.Reports = v1alpha1.QuarantinePolicies, bad.Status.Reports[:1]
 	s := newStage(t)
 	s.template("t", "2.0")
-	s.ix.SetSource(bad)
+	s.ix.SetSource(newSource(metav1.ConditionTrue, "1.0", "2.0"))
+	s.quarantine(bad)
 	assert.Empty(t, s.blocked(), "the node belongs to the policy default")
 
 	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu", UID: "1", Generation: 1}}

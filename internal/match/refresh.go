@@ -115,6 +115,20 @@ func (ix *Index) refreshUsers(source string) {
 	}
 }
 
+// refreshTakers decides again for the devices that may get an image: those that a source offers it to, and those that have it assigned.
+func (ix *Index) refreshTakers(image v1alpha1.Digest) {
+	for name, s := range ix.sources {
+		if slices.ContainsFunc(s.facts.stored, func(i v1alpha1.StoredImage) bool { return i.Digest == image }) {
+			ix.refreshUsers(name)
+		}
+	}
+	for _, d := range ix.devices {
+		if d.current != nil && d.current.takes(image) {
+			ix.refresh(d)
+		}
+	}
+}
+
 func (ix *Index) link(by map[string]map[*device]struct{}, name string, d *device) {
 	if name == "" {
 		return

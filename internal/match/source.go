@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -15,7 +14,6 @@ type source struct {
 	facts  sourceFacts
 	images map[inventory.Version][]Image
 	paths  *Paths
-	bad    quarantine.Set
 }
 
 // sourceFacts is the part of a FirmwareSource that decisions depend on or name.
@@ -25,8 +23,6 @@ type sourceFacts struct {
 	ready      bool
 	stored     []v1alpha1.StoredImage
 	paths      []v1alpha1.UpgradePath
-	bad        []v1alpha1.QuarantinedImage
-	requests   [2]string
 }
 
 func sourceFactsOf(o *v1alpha1.FirmwareSource) sourceFacts {
@@ -35,7 +31,6 @@ func sourceFactsOf(o *v1alpha1.FirmwareSource) sourceFacts {
 		ready: meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) &&
 			o.Status.ObservedGeneration == o.Generation,
 		stored: o.Status.Images, paths: o.Spec.UpgradePaths,
-		bad: o.Status.Quarantine, requests: quarantine.Requests(o),
 	}
 }
 
@@ -44,9 +39,6 @@ func compileSource(o *v1alpha1.FirmwareSource) *source {
 	for _, i := range o.Status.Images {
 		c := NewImage(i)
 		out.images[c.version] = append(out.images[c.version], c)
-	}
-	if len(o.Status.Quarantine) > 0 {
-		out.bad = quarantine.Compute(quarantine.Facts{Sources: []v1alpha1.FirmwareSource{*o}})
 	}
 	return out
 }

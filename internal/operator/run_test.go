@@ -43,7 +43,7 @@ func TestMissingDefinitionsAreNamedWithWhatToApply(t *testing.T) {
 		want  []string
 	}{
 		"none": {nil, []string{"rolloutpolicies", "deploy/kustomize/crd"}},
-		"some": {[]*metav1.APIResourceList{served}, []string{"no firmwarecatalogs, firmwarejobs of", "deploy/kustomize/crd"}},
+		"some": {[]*metav1.APIResourceList{served}, []string{"no firmwarecatalogs, firmwarejobs, firmwarequarantines of", "deploy/kustomize/crd"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: c.lists}}
@@ -160,13 +160,19 @@ func (p *process) observe(node string, generation int64) {
 	}))
 }
 
+// bios is the image of version 2.
+var bios = []byte("bios version 2")
+
+func biosImage() v1alpha1.Digest {
+	return v1alpha1.Digest(fmt.Sprintf("sha256:%x", sha256.Sum256(bios)))
+}
+
 // assign assigns version 2 to every BIOS.
 func (p *process) assign() {
 	p.t.Helper()
-	image := []byte("bios version 2")
-	require.NoError(p.t, os.WriteFile(filepath.Join(p.conf.FileSourceDir, "bios.cab"), image, 0o600))
+	require.NoError(p.t, os.WriteFile(filepath.Join(p.conf.FileSourceDir, "bios.cab"), bios, 0o600))
 	source := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
-		URL: "file://" + filepath.Join(p.conf.FileSourceDir, "bios.cab"), Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%x", sha256.Sum256(image))),
+		URL: "file://" + filepath.Join(p.conf.FileSourceDir, "bios.cab"), Digest: biosImage(),
 		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassBIOS, Models: []string{"7X21"}, Version: "2"}},
 	}}}}
 	template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareTemplateSpec{Rules: []v1alpha1.FirmwareRule{{

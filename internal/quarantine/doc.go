@@ -1,3 +1,3 @@
 // Package quarantine decides which images may not be flashed to which models of device, because they made one unhealthy.
-// It is pure: jobs and sources in, the set of quarantined images out.
+// It is pure: jobs and FirmwareQuarantines in, the set of quarantined images out.
 package quarantine

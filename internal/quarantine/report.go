@@ -1,14 +1,21 @@
 package quarantine
 
 import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
-// maxMessage bounds the message of an entry, as the API does.
-const maxMessage = 512
+// Bounds of the API: the bytes of a report's message, and the reports of a FirmwareQuarantine.
+const (
+	maxMessage = 512
+	maxReports = 16
+)
 
-// key is what an entry is about.
+// key is what a FirmwareQuarantine is about.
 type key struct {
 	digest v1alpha1.Digest
 	model  string
@@ -19,12 +26,14 @@ type report struct {
 	key
 	version, node, job, message string
 	evidence                    v1alpha1.Evidence
+	// created is when the job was, by the clock of the API server.
+	created metav1.Time
 }
 
-// believed returns what a job blames, as far as they are believed. The job was admitted by the operator; the
+// believed returns what a job blames, as far as it is believed. The job was admitted by the operator; the
 // image is the one that the job was to flash to that device; the model is the one that the planner wrote. A daemon that is
 // compromised can accuse the images of its own admitted jobs for the models of their devices, and nothing else. A job without that model,
-// which a person made, accuses none.
+// which a person made, accuses none; and neither does one whose digest or model is none, so that there can be no FirmwareQuarantine.
 func believed(j *v1alpha1.FirmwareJob) []report {
 	if !j.Admitted() {
 		return nil
@@ -32,14 +41,21 @@ func believed(j *v1alpha1.FirmwareJob) []report {
 	var out []report
 	for _, blamed := range j.Status.Blamed {
 		for _, u := range j.Spec.Task.Devices {
-			if u.Name != blamed.Device || u.Model == "" {
+			if u.Name != blamed.Device || v1alpha1.QuarantineName(u.Digest, u.Model) == "" {
 				continue
 			}
 			out = append(out, report{
 				key: key{u.Digest, u.Model}, version: u.Version, node: j.Spec.NodeName, job: j.Name,
-				message: text.Clip(blamed.Message, maxMessage), evidence: blamed.Evidence,
+				message: text.Clip(blamed.Message, maxMessage), evidence: blamed.Evidence, created: j.CreationTimestamp,
 			})
 		}
 	}
 	return out
+}
+
+// accuses reports whether the job blames a device for which it has the image, believed or not.
+func accuses(j *v1alpha1.FirmwareJob, d v1alpha1.Digest) bool {
+	return slices.ContainsFunc(j.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool {
+		return u.Digest == d && slices.ContainsFunc(j.Status.Blamed, func(b v1alpha1.BlamedDevice) bool { return b.Device == u.Name })
+	})
 }

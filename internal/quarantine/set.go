@@ -10,65 +10,57 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
-)
-
-// Bounds of the API: the entries that a FirmwareSource lists, and the reports, lifted jobs and policies of an entry.
-const (
-	MaxListed   = 128
-	maxReports  = 16
-	maxLifted   = 256
-	maxPolicies = 64
 )
 
 // Facts are what the set is derived from.
 type Facts struct {
-	Jobs    []*v1alpha1.FirmwareJob
-	Sources []v1alpha1.FirmwareSource
-	// Pool is the RolloutPolicy of a node. It is asked for the nodes of reports that no source lists yet.
+	// Jobs are those that report bad images, at least.
+	Jobs        []*v1alpha1.FirmwareJob
+	Quarantines []v1alpha1.FirmwareQuarantine
+	// Pool is the RolloutPolicy of a node. It is asked for the nodes of reports that no quarantine lists yet.
 	Pool func(node string) string
+	// Job is a job that reports nothing bad, nil where there is none of that name. It is asked for the jobs of reports that count, to
+	// see which of them were withdrawn. Nil where that does not matter.
+	Job func(name string) *v1alpha1.FirmwareJob
 	// Now is the clock of the operator.
 	Now time.Time
 }
 
-// Set holds what was reported about the images of the fleet, one entry for each digest and model. The zero Set is empty.
+// Set holds a FirmwareQuarantine for each image and model of which a job or a person said anything, with the status that follows, but
+// for its conditions. The zero Set is empty.
 type Set struct {
-	images map[v1alpha1.Digest]map[string]v1alpha1.QuarantinedImage
+	images map[v1alpha1.Digest]map[string]v1alpha1.FirmwareQuarantine
 }
 
-// Compute derives the set from what jobs report and what sources remember. A believed report counts at once, even while the
-// job is still restoring the old firmware. What a source remembers counts even if its job is gone.
+// Compute derives the set from what jobs report and FirmwareQuarantines remember. A believed report counts at once, even while the
+// job is still restoring the old firmware. What a quarantine remembers counts even if its job is gone.
 //
 // One node quarantines an image for the nodes of its RolloutPolicy only; a report of a second node, or a person, extends that
 // to the fleet. Where only the network was missed, one node quarantines nothing, and two quarantine for their policies.
 //
-// A person lifts what was reported up to then, and what is reported later counts again. Where several sources hold an image,
-// any one of them lifts or confirms it: it is one image.
+// A person lifts what was reported up to then, and what is reported later counts again.
 func Compute(f Facts) Set {
-	s := Set{images: map[v1alpha1.Digest]map[string]v1alpha1.QuarantinedImage{}}
+	s := Set{images: map[v1alpha1.Digest]map[string]v1alpha1.FirmwareQuarantine{}}
+	add := func(k key, old *v1alpha1.FirmwareQuarantine, fresh []report) {
+		if s.images[k.digest] == nil {
+			s.images[k.digest] = map[string]v1alpha1.FirmwareQuarantine{}
+		}
+		s.images[k.digest][k.model] = follow(k, old, fresh, f)
+	}
 	reports := map[key][]report{}
 	for _, j := range inOrder(f.Jobs) {
 		for _, r := range believed(j) {
 			reports[r.key] = append(reports[r.key], r)
 		}
 	}
-	remembered := map[key][]memory{}
-	for i := range f.Sources {
-		for _, e := range f.Sources[i].Status.Quarantine {
-			k := key{e.Digest, e.Model}
-			remembered[k] = append(remembered[k], memory{e, &f.Sources[i]})
-			if _, ok := reports[k]; !ok {
-				reports[k] = nil
-			}
-		}
+	for i := range f.Quarantines {
+		q := &f.Quarantines[i]
+		k := key{q.Spec.Digest, q.Spec.Model}
+		add(k, q, reports[k])
+		delete(reports, k)
 	}
 	for k, fresh := range reports {
-		if e, ok := entry(k, remembered[k], fresh, f); ok {
-			if s.images[k.digest] == nil {
-				s.images[k.digest] = map[string]v1alpha1.QuarantinedImage{}
-			}
-			s.images[k.digest][k.model] = e
-		}
+		add(k, nil, fresh)
 	}
 	return s
 }
@@ -79,132 +71,97 @@ func inOrder(jobs []*v1alpha1.FirmwareJob) []*v1alpha1.FirmwareJob {
 	})
 }
 
-// memory is an entry that a source lists.
-type memory struct {
-	v1alpha1.QuarantinedImage
-	source *v1alpha1.FirmwareSource
-}
-
-// byWorth orders what several sources list of one image and model: the oldest first, and of the same age the one that says most,
-// because a source without room leaves out what another one lists.
-func byWorth(a, b memory) int {
-	return cmp.Or(byAge(a.QuarantinedImage, b.QuarantinedImage), cmp.Compare(len(b.Message), len(a.Message)),
-		cmp.Compare(len(b.Reports), len(a.Reports)), strings.Compare(a.source.Name, b.source.Name))
-}
-
-// told are the reports of the entry; one that an earlier version wrote names its job alone.
-func (m memory) told() []v1alpha1.QuarantineReport {
-	if m.Scope == "" && len(m.Reports) == 0 {
-		return []v1alpha1.QuarantineReport{{Job: m.Job, NodeName: m.NodeName}}
+// follow is what holds for one image and model now: the quarantine as it was, nil for none, after what jobs report.
+func follow(k key, old *v1alpha1.FirmwareQuarantine, fresh []report, f Facts) v1alpha1.FirmwareQuarantine {
+	q := v1alpha1.FirmwareQuarantine{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.QuarantineName(k.digest, k.model)},
+		Spec:       v1alpha1.FirmwareQuarantineSpec{Digest: k.digest, Model: k.model, State: v1alpha1.QuarantineActive},
 	}
-	return m.Reports
-}
-
-// entry is what holds for one image and model now. ok is false where there is nothing to remember.
-func entry(k key, old []memory, fresh []report, f Facts) (e v1alpha1.QuarantinedImage, ok bool) {
-	lifted := map[string]bool{}
-	for _, m := range old {
-		for _, job := range m.Lifted {
-			lifted[job] = true
-		}
-		if m.Scope == v1alpha1.QuarantineLifted || !lift(m.source).Clears(m.Lift) {
-			continue
-		}
-		for _, r := range m.told() {
-			lifted[r.Job] = true
-		}
-		if len(m.Reports) >= maxReports || m.ReportsNotListed > 0 { // there may have been more, and the person saw no more than the list holds
-			for _, r := range fresh {
-				lifted[r.job] = true
-			}
-			for _, other := range old { // a source with more room lists them
-				for _, r := range other.told() {
-					lifted[r.Job] = true
-				}
-			}
-		}
+	if old != nil {
+		q = *old
+		q.Status.Reports = slices.Clone(old.Status.Reports)
 	}
-	e = v1alpha1.QuarantinedImage{Digest: k.digest, Model: k.model}
-	fleet := false
-	var all []v1alpha1.QuarantineReport // more than the entry may list
-	// needed are the jobs that could bring back what was lifted: those that exist, and those that a source still tells of. A
-	// source forgets a lift only when every source has taken it over, because one of them may not be written in this pass.
-	needed := map[string]bool{}
-	for _, m := range slices.SortedFunc(slices.Values(old), byWorth) {
-		if m.Scope != v1alpha1.QuarantineLifted {
-			for _, r := range m.told() {
-				needed[r.Job] = true
-			}
-		}
-		told := slices.DeleteFunc(slices.Clone(m.told()), func(r v1alpha1.QuarantineReport) bool { return lifted[r.Job] })
-		if m.Scope == v1alpha1.QuarantineLifted || len(told) == 0 {
-			if e.Job == "" {
-				e.Version, e.Since, e.NodeName, e.Job, e.Message = m.Version, m.Since, m.NodeName, m.Job, m.Message
-			}
-			continue
-		}
-		if len(all) == 0 {
-			e.Version, e.Since, e.NodeName, e.Job, e.Message = m.Version, m.Since, m.NodeName, m.Job, m.Message
-		}
-		for _, r := range told {
-			if !slices.ContainsFunc(all, func(o v1alpha1.QuarantineReport) bool { return o.Job == r.Job }) {
-				all = append(all, r)
-			}
-		}
-		fleet = fleet || m.Scope == v1alpha1.QuarantineFleet || m.Scope == "" || plan.Clearance(m.source.Spec.ConfirmQuarantine).Clears(m.Confirm)
-	}
+	lift(&q)
+	withdraw(&q, fresh, f.Job)
+	all := q.Status.Reports // more than the quarantine may list
 	for _, r := range fresh {
-		needed[r.job] = true
-		if lifted[r.job] {
-			continue
-		}
-		if len(all) == 0 {
-			e.Version, e.Since, e.NodeName, e.Job, e.Message = r.version, metav1.NewTime(f.Now.Truncate(time.Second)), r.node, r.job, r.message
-		}
 		at := slices.IndexFunc(all, func(o v1alpha1.QuarantineReport) bool { return o.Job == r.job })
 		switch {
+		case at < 0 && isCovered(q.Status.Reports, r):
 		case at < 0:
-			all = append(all, v1alpha1.QuarantineReport{Job: r.job, NodeName: r.node, Policy: f.Pool(r.node), Evidence: r.evidence})
-		case r.evidence != v1alpha1.EvidenceNetwork: // the network came back with the old firmware
-			all[at].Evidence = r.evidence
+			all = append(all, v1alpha1.QuarantineReport{
+				Job: r.job, Node: r.node, Policy: f.Pool(r.node), Evidence: r.evidence, Time: metav1.NewTime(f.Now.Truncate(time.Second)),
+				Message: r.message, State: v1alpha1.ReportCounted,
+			})
+			q.Status.Version = cmp.Or(q.Status.Version, r.version)
+		case all[at].State == v1alpha1.ReportLifted:
+		default:
+			all[at].State = v1alpha1.ReportCounted
+			if r.evidence != v1alpha1.EvidenceNetwork { // the network came back with the old firmware
+				all[at].Evidence = r.evidence
+			}
 		}
 	}
-	for _, job := range slices.Sorted(maps.Keys(lifted)) {
-		if needed[job] && len(e.Lifted) < maxLifted {
-			e.Lifted = append(e.Lifted, job)
-		}
-	}
+	q.Status.Scope = scope(q.Spec.State, all)
+	q.Status.Reports = nil
 	for _, r := range all {
-		e.Reports = add(e.Reports, r)
+		q.Status.Reports = add(q.Status.Reports, r)
 	}
-	e.Scope, e.Policies = scope(all, fleet)
-	return e, len(e.Reports)+len(e.Lifted) > 0
+	return q
 }
 
-// add keeps as many reports as fit, as they came. Where one has to go, it is the last that another one makes superfluous, or
-// else the last that only missed the network, or else the new one. What went does not come back in the next pass.
+// lift makes what is reported so far count no more where a person asked for that since the quarantine was looked at last.
+func lift(q *v1alpha1.FirmwareQuarantine) {
+	if q.Spec.State != v1alpha1.QuarantineLifted || q.Status.ObservedGeneration == q.Generation {
+		return
+	}
+	for i := range q.Status.Reports {
+		q.Status.Reports[i].State = v1alpha1.ReportLifted
+	}
+}
+
+// withdraw takes the reports back that their jobs took back: jobs that failed and blame the image no more. One that was created after
+// its report is another job of the same name.
+func withdraw(q *v1alpha1.FirmwareQuarantine, fresh []report, job func(name string) *v1alpha1.FirmwareJob) {
+	for i := range q.Status.Reports {
+		r := &q.Status.Reports[i]
+		if job == nil || r.State != v1alpha1.ReportCounted || slices.ContainsFunc(fresh, func(o report) bool { return o.job == r.Job }) {
+			continue
+		}
+		if j := job(r.Job); j != nil && j.Failed() && !accuses(j, q.Spec.Digest) && !j.CreationTimestamp.After(r.Time.Time) {
+			r.State = v1alpha1.ReportWithdrawn
+		}
+	}
+}
+
+// isCovered reports whether a lift includes a report that the quarantine has no room for. A full list tells not which jobs it leaves out,
+// so that the lift is of every job that there was when the last of the lifted reports came.
+func isCovered(listed []v1alpha1.QuarantineReport, r report) bool {
+	if len(listed) < maxReports {
+		return false
+	}
+	return slices.ContainsFunc(listed, func(o v1alpha1.QuarantineReport) bool {
+		return o.State == v1alpha1.ReportLifted && !r.created.After(o.Time.Time)
+	})
+}
+
+// add keeps as many reports as fit, as they came. Where one has to go, it is one beside which another one of the same node and policy
+// knows as much, or else the oldest that does not count, or else one of a node that is listed twice, or else the new one: by then 16
+// nodes are listed, which are the fleet. What went does not come back in the next pass.
 func add(reports []v1alpha1.QuarantineReport, r v1alpha1.QuarantineReport) []v1alpha1.QuarantineReport {
 	reports = append(reports, r)
 	if len(reports) <= maxReports {
 		return reports
 	}
-	out := superfluous(reports)
-	for i := len(reports) - 1; out < 0 && i >= 0; i-- {
-		if reports[i].Evidence == v1alpha1.EvidenceNetwork {
-			out = i
-		}
-	}
-	if out < 0 {
-		out = len(reports) - 1
-	}
+	out := cmp.Or(superfluous(reports)+1, idle(reports)+1, repeated(reports)+1, len(reports)) - 1
 	return slices.Delete(reports, out, out+1)
 }
 
-// superfluous is the last report beside which another one of the same node and policy knows as much, or -1.
+// superfluous is the last report that counts beside which another one of the same node and policy knows as much, or -1.
 func superfluous(reports []v1alpha1.QuarantineReport) int {
 	for i, r := range slices.Backward(reports) {
 		for j, o := range reports {
-			same := i != j && o.NodeName == r.NodeName && o.Policy == r.Policy
+			same := i != j && o.Node == r.Node && o.Policy == r.Policy && counts(o) && counts(r)
 			if same && knowsAsMuch(o.Evidence, r.Evidence) {
 				return i
 			}
@@ -213,72 +170,118 @@ func superfluous(reports []v1alpha1.QuarantineReport) int {
 	return -1
 }
 
+// idle is the oldest report that does not count, or -1.
+func idle(reports []v1alpha1.QuarantineReport) int {
+	out := -1
+	for i, r := range reports {
+		if !counts(r) && (out < 0 || r.Time.Before(&reports[out].Time)) {
+			out = i
+		}
+	}
+	return out
+}
+
+// repeated is the last report of a node that others are of too, one that missed only its network before any other, or -1.
+func repeated(reports []v1alpha1.QuarantineReport) int {
+	out := -1
+	for i, r := range slices.Backward(reports) {
+		for j, o := range reports {
+			switch {
+			case i == j || o.Node != r.Node:
+			case r.Evidence == v1alpha1.EvidenceNetwork:
+				return i
+			case out < 0:
+				out = i
+			}
+		}
+	}
+	return out
+}
+
+func counts(r v1alpha1.QuarantineReport) bool { return r.State == v1alpha1.ReportCounted }
+
 func knowsAsMuch(a, b v1alpha1.Evidence) bool {
 	return a != v1alpha1.EvidenceNetwork || b == v1alpha1.EvidenceNetwork
 }
 
-// scope decides on which nodes the image is not flashed, from who reported it.
-func scope(reports []v1alpha1.QuarantineReport, fleet bool) (v1alpha1.QuarantineScope, []string) {
-	nodes, sure, policies := map[string]bool{}, map[string]bool{}, map[string]bool{}
+// scope decides on which nodes the image is not flashed, from who reported it and what a person decided. A node counts once, however
+// many of its jobs report the image.
+func scope(state v1alpha1.QuarantineState, reports []v1alpha1.QuarantineReport) v1alpha1.QuarantineScope {
+	nodes, sure := map[string]bool{}, map[string]bool{}
 	for _, r := range reports {
-		nodes[r.NodeName] = true
-		if r.Evidence != v1alpha1.EvidenceNetwork {
-			sure[r.NodeName] = true
+		if !counts(r) {
+			continue
 		}
-		if r.Policy != "" {
+		nodes[r.Node] = true
+		if r.Evidence != v1alpha1.EvidenceNetwork {
+			sure[r.Node] = true
+		}
+	}
+	switch {
+	case state == v1alpha1.QuarantineConfirmed || len(nodes) > 1 && len(sure) > 0 || len(nodes) >= maxReports:
+		return v1alpha1.QuarantineFleet
+	case len(sure) > 0 || len(nodes) > 1:
+		return v1alpha1.QuarantinePolicies
+	}
+	return v1alpha1.QuarantineNone
+}
+
+// Policies are the RolloutPolicies of the reports that count, in order.
+func Policies(q *v1alpha1.FirmwareQuarantine) []string {
+	policies := map[string]bool{}
+	for _, r := range q.Status.Reports {
+		if counts(r) && r.Policy != "" {
 			policies[r.Policy] = true
 		}
 	}
-	of := slices.Sorted(maps.Keys(policies))
-	switch {
-	case len(reports) == 0:
-		return v1alpha1.QuarantineLifted, nil
-	case fleet || len(nodes) > 1 && len(sure) > 0:
-		return v1alpha1.QuarantineFleet, of[:min(len(of), maxPolicies)]
-	case len(sure) > 0 || len(nodes) > 1:
-		return v1alpha1.QuarantinePolicies, of[:min(len(of), maxPolicies)]
+	return slices.Sorted(maps.Keys(policies))
+}
+
+// First is the first report that counts; nil where none does.
+func First(q *v1alpha1.FirmwareQuarantine) *v1alpha1.QuarantineReport {
+	if at := slices.IndexFunc(q.Status.Reports, counts); at >= 0 {
+		return &q.Status.Reports[at]
 	}
-	return v1alpha1.QuarantineReported, of[:min(len(of), maxPolicies)]
+	return nil
 }
 
-// lift is the request to lift of a source; empty where there is none.
-func lift(src *v1alpha1.FirmwareSource) plan.Clearance {
-	if at := src.Spec.LiftQuarantineRequestedAt; src.Spec.LiftQuarantine == "" && at != nil {
-		return plan.Clearance(at.UTC().Format(time.RFC3339))
-	}
-	return plan.Clearance(src.Spec.LiftQuarantine)
-}
-
-// Requests are the requests of a source that a change of what is quarantined can follow from.
-func Requests(src *v1alpha1.FirmwareSource) [2]string {
-	return [2]string{string(lift(src)), src.Spec.ConfirmQuarantine}
-}
-
-// InForce reports whether the entry keeps the image from a node of that RolloutPolicy, or from any node where pool is empty.
-func InForce(e v1alpha1.QuarantinedImage, pool string) bool {
-	switch e.Scope {
-	case v1alpha1.QuarantineFleet, "":
+// InForce reports whether the image is kept from a node of that RolloutPolicy, or from any node where pool is empty.
+func InForce(q *v1alpha1.FirmwareQuarantine, pool string) bool {
+	switch q.Status.Scope {
+	case v1alpha1.QuarantineFleet:
 		return true
 	case v1alpha1.QuarantinePolicies:
-		return pool == "" || slices.Contains(e.Policies, pool)
+		return pool == "" || slices.Contains(Policies(q), pool)
+	case v1alpha1.QuarantineNone:
 	}
 	return false
 }
 
-// Empty reports whether no image is quarantined.
-func (s Set) Empty() bool {
-	for d := range s.images {
-		if s.Holds(d) {
-			return false
+// All are the quarantines of the set, in order of name.
+func (s Set) All() []v1alpha1.FirmwareQuarantine {
+	var out []v1alpha1.FirmwareQuarantine
+	for _, models := range s.images {
+		for _, q := range models {
+			out = append(out, q)
 		}
 	}
-	return true
+	slices.SortFunc(out, func(a, b v1alpha1.FirmwareQuarantine) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }
 
 // Holds reports whether the image is quarantined for any model on any node at all.
 func (s Set) Holds(d v1alpha1.Digest) bool {
-	for _, e := range s.images[d] {
-		if InForce(e, "") {
+	return s.any(d, func(q *v1alpha1.FirmwareQuarantine) bool { return InForce(q, "") })
+}
+
+// HoldsEverywhere reports whether the image is quarantined for any model on every node.
+func (s Set) HoldsEverywhere(d v1alpha1.Digest) bool {
+	return s.any(d, func(q *v1alpha1.FirmwareQuarantine) bool { return q.Status.Scope == v1alpha1.QuarantineFleet })
+}
+
+func (s Set) any(d v1alpha1.Digest, is func(*v1alpha1.FirmwareQuarantine) bool) bool {
+	for _, q := range s.images[d] {
+		if is(&q) {
 			return true
 		}
 	}
@@ -287,12 +290,12 @@ func (s Set) Holds(d v1alpha1.Digest) bool {
 
 // Blocks reports whether the image must not be flashed to a device of that model on a node of that RolloutPolicy, and why. The
 // model is as v1alpha1.ModelKey gives it. An unknown model, "" or v1alpha1.AnyModel, may be the one that failed, so every
-// entry of the image blocks it; an entry for v1alpha1.AnyModel blocks every model.
-func (s Set) Blocks(d v1alpha1.Digest, model, pool string) (out v1alpha1.QuarantinedImage, found bool) {
-	for m, e := range s.images[d] {
+// quarantine of the image blocks it; one for v1alpha1.AnyModel blocks every model.
+func (s Set) Blocks(d v1alpha1.Digest, model, pool string) (out v1alpha1.FirmwareQuarantine, found bool) {
+	for m, q := range s.images[d] {
 		concerns := m == model || m == v1alpha1.AnyModel || model == "" || model == v1alpha1.AnyModel
-		if concerns && InForce(e, pool) && (!found || byAge(e, out) < 0) {
-			out, found = e, true
+		if concerns && InForce(&q, pool) && (!found || q.Name < out.Name) {
+			out, found = q, true
 		}
 	}
 	return out, found
@@ -301,8 +304,4 @@ func (s Set) Blocks(d v1alpha1.Digest, model, pool string) (out v1alpha1.Quarant
 // ModelOf is the model of a device in the form that Blocks takes.
 func ModelOf(d *v1alpha1.NodeDevice) string {
 	return d.Status.ModelKey()
-}
-
-func byAge(a, b v1alpha1.QuarantinedImage) int {
-	return cmp.Or(a.Since.Compare(b.Since.Time), strings.Compare(a.Job, b.Job), strings.Compare(a.Model, b.Model))
 }

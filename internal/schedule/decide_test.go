@@ -475,7 +475,7 @@ func TestACancelledJobIsNotAdmittedAndDoesNotStopTheNext(t *testing.T) {
 
 func quarantined(j schedule.Job) schedule.Job {
 	j.Quarantined = &schedule.QuarantinedUpdate{
-		Device: "nic", Version: "2", FailedJob: "j0", FailedNode: "n9", FailedModel: "15b3:101d", Lift: "lift it.",
+		Device: "nic", Version: "2", Why: "in job j0 it left a device of model 15b3:101d or node n9 unhealthy", Lift: "kubectl patch fwq",
 	}
 	return j
 }
@@ -489,8 +489,8 @@ func TestARefusedJobIsPassedOverAndStopsNobody(t *testing.T) {
 	}
 	d := schedule.Decide(f)
 	assert.Equal(t, schedule.Quarantined, reasons(d)["n0-j1"], "the reason that stays is the one that is reported")
-	assert.Equal(t, "Version 2 for device nic is quarantined: in job j0 it made a device of model 15b3:101d on node n9 unhealthy. "+
-		"Select another version, or lift it.", d.Wait[0].Message)
+	assert.Equal(t, "Version 2 for device nic is quarantined: in job j0 it left a device of model 15b3:101d or node n9 unhealthy. "+
+		"Select another version, or lift the quarantine: kubectl patch fwq", d.Wait[0].Message)
 	f.Policies[0].Paused = false
 	d = schedule.Decide(f)
 	assert.Equal(t, []string{"n0-j2"}, admitted(d.Policies[0]), "a younger job of the node goes")

@@ -130,13 +130,13 @@ type Job struct {
 // that the device runs.
 type UnlistedRollback struct{ Device, Version, Digest string }
 
-// QuarantinedUpdate is an update with an image that made a device of the same model unhealthy.
+// QuarantinedUpdate is an update with an image that must not be flashed to the device.
 type QuarantinedUpdate struct {
 	// Device is to be updated to Version.
 	Device, Version string
-	// FailedJob flashed the image to a device of FailedModel on FailedNode, which made that unhealthy.
-	FailedJob, FailedNode, FailedModel string
-	// Lift says how a person lifts the quarantine; it ends a sentence.
+	// Why says in a clause why the image is not flashed.
+	Why string
+	// Lift is the command by which a person lifts the quarantine.
 	Lift string
 }
 

@@ -52,8 +52,8 @@ func stepsRefusal(j *Job, n *node, held bool) refusal {
 }
 
 func quarantineRefusal(q QuarantinedUpdate) refusal {
-	return refusal{Quarantined, fmt.Sprintf("Version %s for device %s is quarantined: in job %s it made a device of model %s on node %s "+
-		"unhealthy. Select another version, or %s", q.Version, q.Device, q.FailedJob, q.FailedModel, q.FailedNode, q.Lift)}
+	return refusal{Quarantined, fmt.Sprintf("Version %s for device %s is quarantined: %s. Select another version, or lift the quarantine: %s",
+		q.Version, q.Device, q.Why, q.Lift)}
 }
 
 func rollbackRefusal(u UnlistedRollback) refusal {

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"time"
@@ -12,25 +11,19 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
-	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
-
-// sourceName is the one FirmwareSource of a simulation.
-const sourceName = "simulated"
 
 // badImages is what is quarantined, by the product's own rule: one node quarantines an image for its policy, two for all.
 type badImages struct {
-	pools  quarantine.Pools
-	source v1alpha1.FirmwareSource
-	jobs   []*v1alpha1.FirmwareJob
-	lifts  int
-	set    quarantine.Set
-	nodes  map[string]*node
+	pools       quarantine.Pools
+	quarantines []v1alpha1.FirmwareQuarantine
+	jobs        []*v1alpha1.FirmwareJob
+	set         quarantine.Set
+	nodes       map[string]*node
 }
 
 func newBadImages(pools quarantine.Pools) badImages {
-	return badImages{pools: pools, source: v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: sourceName}},
-		nodes: map[string]*node{}}
+	return badImages{pools: pools, nodes: map[string]*node{}}
 }
 
 // imageOf is the digest of the image for a model.
@@ -38,8 +31,8 @@ func imageOf(model, version string) v1alpha1.Digest {
 	return v1alpha1.Digest(fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(model+" "+version))))
 }
 
-// modelOf is the model of a device for the quarantine, which counts no report without one.
-func modelOf(d device) string { return cmp.Or(d.Model, "unknown") }
+// modelOf is the model of a device for the quarantine.
+func modelOf(d device) string { return v1alpha1.ModelKey("", "", "simulated", d.Model) }
 
 // report is a node's report that the image of a device made it unhealthy.
 func (b *badImages) report(n *node, d device, now time.Time) {
@@ -62,43 +55,32 @@ func (b *badImages) report(n *node, d device, now time.Time) {
 
 // lift is a person who lifts everything that was reported up to now.
 func (b *badImages) lift(now time.Time) {
-	b.lifts++
-	b.source.Spec.LiftQuarantine = fmt.Sprintf("request %d", b.lifts)
+	for i := range b.quarantines {
+		b.quarantines[i].Spec.State = v1alpha1.QuarantineLifted
+		b.quarantines[i].Generation++
+	}
 	b.compute(now)
-	b.compute(now) // the source takes the lift over, and then no job is needed to remember it
 	b.jobs = nil
 }
 
+// compute writes the quarantines as the controller does.
 func (b *badImages) compute(now time.Time) {
 	pool := func(name string) string { return b.pools.Of(b.nodes[name].Labels) }
-	b.set = quarantine.Compute(quarantine.Facts{Jobs: b.jobs, Sources: []v1alpha1.FirmwareSource{b.source}, Pool: pool, Now: now})
-	for _, j := range b.jobs {
-		held := v1alpha1.StoredImage{Digest: j.Spec.Task.Devices[0].Digest}
-		if !b.holds(held.Digest) {
-			b.source.Status.Images = append(b.source.Status.Images, held)
-		}
+	b.set = quarantine.Compute(quarantine.Facts{Jobs: b.jobs, Quarantines: b.quarantines, Pool: pool, Now: now})
+	b.quarantines = b.set.All()
+	for i := range b.quarantines {
+		b.quarantines[i].Status.ObservedGeneration = b.quarantines[i].Generation
 	}
-	b.source.Status.Quarantine, _ = b.set.Listed(&b.source)
-}
-
-func (b *badImages) holds(d v1alpha1.Digest) bool {
-	for _, i := range b.source.Status.Images {
-		if i.Digest == d {
-			return true
-		}
-	}
-	return false
 }
 
 // blocks is why the image for a device of a node must not be flashed; nil when it may be.
 func (b *badImages) blocks(n *node, d device) *schedule.QuarantinedUpdate {
-	if b.set.Empty() {
+	if len(b.quarantines) == 0 {
 		return nil
 	}
-	e, blocked := b.set.Blocks(d.Digest, modelOf(d), b.pools.Of(n.Labels))
+	q, blocked := b.set.Blocks(d.Digest, modelOf(d), b.pools.Of(n.Labels))
 	if !blocked {
 		return nil
 	}
-	return &schedule.QuarantinedUpdate{Device: d.Name, Version: d.To, FailedJob: e.Job, FailedNode: e.NodeName,
-		FailedModel: e.Model, Lift: "lift the quarantine: " + status.LiftQuarantine(sourceName)}
+	return &schedule.QuarantinedUpdate{Device: d.Name, Version: d.To, Why: quarantine.Why(&q), Lift: quarantine.Lift(&q)}
 }

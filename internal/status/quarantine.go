@@ -9,65 +9,63 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
-// QuarantineFacts is what is quarantined of one FirmwareSource.
-type QuarantineFacts struct {
-	// Source is its name.
-	Source string
-	// Listed are the entries in its status; More counts those that do not fit there.
-	Listed []v1alpha1.QuarantinedImage
-	More   int
+// QuarantineConditions are the condition types of a FirmwareQuarantine.
+var QuarantineConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}
+
+// Quarantine maps a FirmwareQuarantine to its conditions. There is nothing to wait for: it is Ready once it was looked at, and the reason
+// says whether it keeps the image from any node.
+func Quarantine(q *v1alpha1.FirmwareQuarantine, now time.Time) []metav1.Condition {
+	reason := v1alpha1.ReasonSucceeded
+	if quarantine.InForce(q, "") {
+		reason = v1alpha1.ReasonQuarantined
+	}
+	return Merge(q.Status.Conditions, q.Generation, now, QuarantineConditions,
+		Condition{v1alpha1.ConditionReady, metav1.ConditionTrue, reason, QuarantineMessage(q)})
 }
 
-// Quarantine brings the condition Quarantined of a FirmwareSource up to date. It is there only while an image is
-// quarantined.
-func Quarantine(f QuarantineFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	owned := []string{v1alpha1.ConditionQuarantined}
-	listed := slices.DeleteFunc(slices.Clone(f.Listed), func(e v1alpha1.QuarantinedImage) bool {
-		return e.Scope == v1alpha1.QuarantineLifted || e.Scope == v1alpha1.QuarantineReported
-	})
-	if len(listed) == 0 {
-		return Merge(old, generation, now, owned)
+// QuarantineMessage says on which nodes the image is not flashed, why, and what a person can do.
+func QuarantineMessage(q *v1alpha1.FirmwareQuarantine) string {
+	r := quarantine.First(q)
+	const confirm = "Confirmed forbids it on every node."
+	lift := " If the image is not at fault, set spec.state to Lifted."
+	if q.Spec.State == v1alpha1.QuarantineLifted {
+		lift = " It was reported since it was lifted. If the image is not at fault, set spec.state to Active, then to Lifted."
 	}
-	first := listed[0]
-	message := fmt.Sprintf("Version %s on %s", first.Version, first.Model)
-	if others := len(listed) + f.More - 1; others > 0 {
-		message += fmt.Sprintf(" and %s", quantity(others, "other image or model", "other images or models"))
+	switch {
+	case q.Spec.State == v1alpha1.QuarantineConfirmed:
+		return "Flashed on no node: a person confirmed it." + lift
+	case r == nil && len(q.Status.Reports) == 0:
+		return "Flashed on every node: nobody reported it. The state " + confirm
+	case r == nil && slices.ContainsFunc(q.Status.Reports, func(r v1alpha1.QuarantineReport) bool { return r.State == v1alpha1.ReportLifted }):
+		return "Flashed on every node: a person lifted what was reported. The next report counts again."
+	case r == nil:
+		return "Flashed on every node: what was reported was withdrawn, because the previous firmware was as unhealthy."
+	case q.Status.Scope == v1alpha1.QuarantineNone:
+		return fmt.Sprintf("Flashed on every node: node %s missed only its network in job %s, which may have another cause. A second node quarantines "+
+			"it; the state %s", r.Node, r.Job, confirm)
+	case q.Status.Scope == v1alpha1.QuarantinePolicies:
+		return fmt.Sprintf("Flashed on no node of policy %s: %s.%s If it is, %s", strings.Join(quarantine.Policies(q), ", "), reported(q, r), lift, confirm)
 	}
-	message += " made a device or its node unhealthy. " + QuarantineScope(first) + " Look at status.quarantine and its " +
-		"jobs, then select another version; or lift the quarantine: " + LiftQuarantine(f.Source)
-	if f.More > 0 {
-		message += fmt.Sprintf(" %s fit into the list; keep the jobs that report them.",
-			quantity(f.More, "more entry does not", "more entries do not"))
-	}
-	left := 0
-	for _, e := range f.Listed {
-		left += int(e.ReportsNotListed)
-	}
-	if left > 0 {
-		message += fmt.Sprintf(" %s fit into the list; a lift includes them.", quantity(left, "report does not", "reports do not"))
-	}
-	return Merge(old, generation, now, owned,
-		Condition{v1alpha1.ConditionQuarantined, metav1.ConditionTrue, v1alpha1.ReasonQuarantined, message})
+	return fmt.Sprintf("Flashed on no node: %s.%s", reported(q, r), lift)
 }
 
-// QuarantineScope says in a sentence on which nodes an image is not flashed.
-func QuarantineScope(e v1alpha1.QuarantinedImage) string {
-	switch e.Scope {
-	case v1alpha1.QuarantineReported:
-		return "It is not quarantined, because one node that missed its network proves nothing: a second node, or spec.confirmQuarantine, does."
-	case v1alpha1.QuarantinePolicies:
-		return fmt.Sprintf("It is flashed to no device of that model on nodes of the rollout policy %s; a second node, or spec.confirmQuarantine, "+
-			"extends that to all nodes.", strings.Join(e.Policies, ", "))
-	case v1alpha1.QuarantineLifted:
-		return "A person lifted its quarantine."
+// reported is who reported the image, and why.
+func reported(q *v1alpha1.FirmwareQuarantine, first *v1alpha1.QuarantineReport) string {
+	out := fmt.Sprintf("job %s on node %s", first.Job, first.Node)
+	if first.Message != "" {
+		out += ": " + strings.TrimSuffix(first.Message, ".")
 	}
-	return "It is flashed to no device of that model."
-}
-
-// LiftQuarantine is the command that lifts the quarantine of every image of a source.
-func LiftQuarantine(source string) string {
-	return fmt.Sprintf(`kubectl patch firmwaresource %s --type merge -p `+
-		`"{\"spec\":{\"liftQuarantine\":\"$(date -u +%%FT%%TZ)\"}}"`, source)
+	others := map[string]bool{}
+	for _, r := range q.Status.Reports {
+		if r.State == v1alpha1.ReportCounted && r.Node != first.Node {
+			others[r.Node] = true
+		}
+	}
+	if len(others) > 0 {
+		out += fmt.Sprintf("; %s it too", quantity(len(others), "other node reported", "other nodes reported"))
+	}
+	return out
 }

@@ -12,28 +12,54 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-func TestTheConditionQuarantinedIsThereOnlyWhileAnImageIs(t *testing.T) {
+// Who reads the list at night sees where the image goes, what happened, and what to type.
+func TestQuarantineMessages(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded}
-	listed := []v1alpha1.QuarantinedImage{{Version: "22.41", Model: "15b3:101d"}, {Version: "22.41", Model: "15b3:101f"}}
-	for name, c := range map[string]struct {
-		facts QuarantineFacts
-		want  []string
+	report := func(job, node, policy string, state v1alpha1.ReportState) v1alpha1.QuarantineReport {
+		return v1alpha1.QuarantineReport{Job: job, Node: node, Policy: policy, Message: "link of port 1 is down.", State: state}
+	}
+	a, b := report("a-1", "a", "gpu", v1alpha1.ReportCounted), report("b-1", "b", "web", v1alpha1.ReportCounted)
+	lifted, withdrawn := report("c-1", "c", "gpu", v1alpha1.ReportLifted), report("d-1", "d", "gpu", v1alpha1.ReportWithdrawn)
+	const lift = " If the image is not at fault, set spec.state to Lifted."
+	const confirm = "Confirmed forbids it on every node."
+	for want, c := range map[string]struct {
+		state   v1alpha1.QuarantineState
+		scope   v1alpha1.QuarantineScope
+		reports []v1alpha1.QuarantineReport
 	}{
-		"one":  {QuarantineFacts{Source: "cx6", Listed: listed[:1]}, []string{"Version 22.41 on 15b3:101d made", "kubectl patch firmwaresource cx6", "liftQuarantine"}},
-		"two":  {QuarantineFacts{Source: "cx6", Listed: listed}, []string{"and 1 other image or model made"}},
-		"full": {QuarantineFacts{Source: "cx6", Listed: listed, More: 3}, []string{"and 4 other images or models", "3 more entries do not fit"}},
+		"Flashed on no node of policy gpu: job a-1 on node a: link of port 1 is down." + lift + " If it is, " + confirm: {
+			v1alpha1.QuarantineActive, v1alpha1.QuarantinePolicies, []v1alpha1.QuarantineReport{lifted, a},
+		},
+		"Flashed on no node: job a-1 on node a: link of port 1 is down; 1 other node reported it too." + lift: {
+			v1alpha1.QuarantineActive, v1alpha1.QuarantineFleet, []v1alpha1.QuarantineReport{a, b},
+		},
+		"Flashed on no node: a person confirmed it." + lift: {v1alpha1.QuarantineConfirmed, v1alpha1.QuarantineFleet, nil},
+		"Flashed on no node of policy gpu: job a-1 on node a: link of port 1 is down. It was reported since it was lifted. If the image is not at " +
+			"fault, set spec.state to Active, then to Lifted. If it is, " + confirm: {
+			v1alpha1.QuarantineLifted, v1alpha1.QuarantinePolicies, []v1alpha1.QuarantineReport{a},
+		},
+		"Flashed on every node: node a missed only its network in job a-1, which may have another cause. A second node quarantines it; the state " + confirm: {
+			v1alpha1.QuarantineActive, v1alpha1.QuarantineNone, []v1alpha1.QuarantineReport{a},
+		},
+		"Flashed on every node: a person lifted what was reported. The next report counts again.": {
+			v1alpha1.QuarantineLifted, v1alpha1.QuarantineNone, []v1alpha1.QuarantineReport{lifted, withdrawn},
+		},
+		"Flashed on every node: what was reported was withdrawn, because the previous firmware was as unhealthy.": {
+			v1alpha1.QuarantineActive, v1alpha1.QuarantineNone, []v1alpha1.QuarantineReport{withdrawn},
+		},
+		"Flashed on every node: nobody reported it. The state " + confirm: {v1alpha1.QuarantineActive, v1alpha1.QuarantineNone, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got := Quarantine(c.facts, []metav1.Condition{ready}, 3, now)
-			assert.Contains(t, got, ready, "what others wrote stays")
-			q := meta.FindStatusCondition(got, v1alpha1.ConditionQuarantined)
-			require.NotNil(t, q)
-			assert.Equal(t, metav1.ConditionTrue, q.Status)
-			for _, want := range c.want {
-				assert.Contains(t, q.Message, want)
-			}
-			assert.Equal(t, []metav1.Condition{ready}, Quarantine(QuarantineFacts{Source: "cx6"}, got, 4, now))
-		})
+		q := &v1alpha1.FirmwareQuarantine{
+			ObjectMeta: metav1.ObjectMeta{Name: "q", Generation: 3}, Spec: v1alpha1.FirmwareQuarantineSpec{State: c.state},
+			Status: v1alpha1.FirmwareQuarantineStatus{Scope: c.scope, Reports: c.reports},
+		}
+		got := Quarantine(q, now)
+		require.Len(t, got, 1, "nothing is ever waited for")
+		ready := meta.FindStatusCondition(got, v1alpha1.ConditionReady)
+		assert.Equal(t, want, ready.Message)
+		assert.Equal(t, metav1.ConditionTrue, ready.Status)
+		assert.Equal(t, int64(3), ready.ObservedGeneration)
+		isInForce := c.scope != v1alpha1.QuarantineNone
+		assert.Equal(t, map[bool]string{true: v1alpha1.ReasonQuarantined, false: v1alpha1.ReasonSucceeded}[isInForce], ready.Reason)
 	}
 }

@@ -44,7 +44,7 @@ type SourceFacts struct {
 	InUse int
 }
 
-// SourceConditions are the condition types of a FirmwareSource except Quarantined.
+// SourceConditions are the condition types of a FirmwareSource.
 var SourceConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionSignatureVerified}
 
 // Source maps the facts of a FirmwareSource to its conditions.

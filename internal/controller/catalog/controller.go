@@ -83,6 +83,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		}), builder.WithPredicates(machineChanged)).
 		Watches(&v1alpha1.NodeDevice{}, delayed(o.Collect, r.ofDevice), builder.WithPredicates(deviceChanged)).
 		Watches(&v1alpha1.FirmwareSource{}, delayed(o.Collect, r.all), builder.WithPredicates(imagesChanged)).
+		Watches(&v1alpha1.FirmwareQuarantine{}, delayed(o.Collect, r.all), builder.WithPredicates(scopeChanged)).
 		WatchesRawSource(source.TypedChannel(ended, handler.TypedFuncs[string, reconcile.Request]{
 			GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 				q.Add(request(e.Object))

@@ -216,7 +216,7 @@ func (d *decision) provider(f facts, p *v1alpha1.CatalogProvider, into []offers)
 
 // fromSources adds the images of the sources as they are now. An image that cannot be listed hides no other one; the message names it.
 func (d *decision) fromSources(f facts, name string, into []offers) string {
-	entries, message := entriesOf(f.sources)
+	entries, message := entriesOf(f.sources, f.bad)
 	collected, err := catalog.Collect(unending, entries, query(f.machine, d.kinds), f.versions())
 	if err != nil {
 		return text.Clip(err.Error(), maxMessage)

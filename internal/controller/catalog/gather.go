@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
 // facts about one machine model. The objects belong to the cache and must not be changed.
@@ -26,7 +27,9 @@ type facts struct {
 	nodes   int
 	devices tally
 	sources []v1alpha1.FirmwareSource
-	now     time.Time
+	// bad are the quarantined images.
+	bad quarantine.Set
+	now time.Time
 	// scheduled says that a discovery waits or runs, for that revision of the spec.
 	scheduled bool
 	forSpec   Revision
@@ -64,6 +67,11 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return f, fmt.Errorf("list firmware sources: %w", err)
 	}
 	f.sources = sources.Items
+	var quarantines v1alpha1.FirmwareQuarantineList
+	if err := r.client.List(ctx, &quarantines, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list firmware quarantines: %w", err)
+	}
+	f.bad = quarantine.Compute(quarantine.Facts{Quarantines: quarantines.Items})
 	f.forSpec, f.scheduled = r.discoveries.Scheduled(name)
 	if o, ok := r.discoveries.Outcome(name); ok {
 		f.outcome = &o

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 )
 
 // machineChanged passes what changes the model of a node.
@@ -37,6 +38,10 @@ func toldBy(d *v1alpha1.NodeDevice) []string {
 var imagesChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	was, okWas := e.ObjectOld.(*v1alpha1.FirmwareSource)
 	is, okIs := e.ObjectNew.(*v1alpha1.FirmwareSource)
-	return okWas && okIs && !(equality.Semantic.DeepEqual(was.Status.Images, is.Status.Images) &&
-		equality.Semantic.DeepEqual(was.Status.Quarantine, is.Status.Quarantine))
+	return okWas && okIs && !equality.Semantic.DeepEqual(was.Status.Images, is.Status.Images)
 }}
+
+// scopeChanged passes what changes whether an image is quarantined on every node.
+var scopeChanged = watch.Changed(func(a, b *v1alpha1.FirmwareQuarantine) bool {
+	return a.Status.Scope != b.Status.Scope || a.Spec.State != b.Spec.State
+})

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 )
@@ -207,11 +208,11 @@ func (r *Reconciler) read(ctx context.Context, url string, allowed *artifact.Acc
 
 // entriesOf are the images of the sources, with the name of the source. An image that is quarantined on every node is not offered. The
 // message names the first image that cannot be listed; it is empty when there is none.
-func entriesOf(sources []v1alpha1.FirmwareSource) (out catalog.Entries, message string) {
+func entriesOf(sources []v1alpha1.FirmwareSource, bad quarantine.Set) (out catalog.Entries, message string) {
 	for i := range sources {
 		s := &sources[i]
 		for _, image := range s.Status.Images {
-			if quarantined(s, image.Digest) {
+			if bad.HoldsEverywhere(image.Digest) {
 				continue
 			}
 			e := catalog.Entry{
@@ -226,13 +227,4 @@ func entriesOf(sources []v1alpha1.FirmwareSource) (out catalog.Entries, message 
 		}
 	}
 	return out, message
-}
-
-func quarantined(s *v1alpha1.FirmwareSource, d v1alpha1.Digest) bool {
-	for _, q := range s.Status.Quarantine {
-		if q.Digest == d && (q.Scope == "" || q.Scope == v1alpha1.QuarantineFleet) {
-			return true
-		}
-	}
-	return false
 }

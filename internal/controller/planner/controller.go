@@ -68,7 +68,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&v1alpha1.NodeDevice{}, gathered, builder.WithPredicates(deviceChanged)).
 		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(jobChanged)).
 		Watches(&v1alpha1.RolloutPolicy{}, handler.EnqueueRequestsFromMapFunc(r.toEveryNode), builder.WithPredicates(policyChanged)).
-		Watches(&v1alpha1.FirmwareSource{}, handler.EnqueueRequestsFromMapFunc(r.toConcerned), builder.WithPredicates(sourceChanged)).
+		Watches(&v1alpha1.FirmwareQuarantine{}, handler.EnqueueRequestsFromMapFunc(r.toTakers), builder.WithPredicates(quarantineChanged)).
 		WatchesRawSource(source.Func(func(_ context.Context, q workQueue) error {
 			if r.queues != nil {
 				r.queues.OnWake(func(node string) { q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: node}}) })
@@ -116,11 +116,10 @@ func (r *Reconciler) toEveryNode(ctx context.Context, _ client.Object) []reconci
 	return out
 }
 
-// toConcerned maps a source to the nodes with a device that is to get one of its quarantined images. A lift is mapped
-// from the source as it was too.
-func (r *Reconciler) toConcerned(ctx context.Context, o client.Object) []reconcile.Request {
-	src, ok := o.(*v1alpha1.FirmwareSource)
-	if !ok || len(src.Status.Quarantine) == 0 {
+// toTakers maps a quarantine to the nodes with a device that is to get its image.
+func (r *Reconciler) toTakers(ctx context.Context, o client.Object) []reconcile.Request {
+	q, ok := o.(*v1alpha1.FirmwareQuarantine)
+	if !ok {
 		return nil
 	}
 	var devices v1alpha1.NodeDeviceList
@@ -129,9 +128,7 @@ func (r *Reconciler) toConcerned(ctx context.Context, o client.Object) []reconci
 	}
 	var out []reconcile.Request
 	for i := range devices.Items {
-		images := desiredImages(&devices.Items[i])
-		bad := func(e v1alpha1.QuarantinedImage) bool { return slices.Contains(images, e.Digest) }
-		if slices.ContainsFunc(src.Status.Quarantine, bad) {
+		if slices.Contains(desiredImages(&devices.Items[i]), q.Spec.Digest) {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: devices.Items[i].Spec.NodeName}})
 		}
 	}

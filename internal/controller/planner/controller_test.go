@@ -48,7 +48,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{T: t, clock: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "node-uid"}})
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.NodeDevice{}, &v1alpha1.FirmwareJob{}).
+		WithStatusSubresource(&v1alpha1.NodeDevice{}, &v1alpha1.FirmwareJob{}, &v1alpha1.FirmwareQuarantine{}).
+		WithTypeConverters(apitest.TypeConverter(t)).
 		WithIndex(&v1alpha1.NodeDevice{}, index.NodeName, index.ByNode).
 		WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).
 		WithIndex(&v1alpha1.FirmwareJob{}, index.Blamed, index.ByBlamed).

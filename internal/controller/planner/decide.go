@@ -276,10 +276,9 @@ func (f facts) expired() []v1alpha1.FirmwareJob {
 	return out
 }
 
-// isOnlyReport reports whether the job reports a bad image and no source remembers that, such as when no source holds the
-// image at present.
+// isOnlyReport reports whether the job reports a bad image and no quarantine remembers that.
 func (f facts) isOnlyReport(j *v1alpha1.FirmwareJob) bool {
-	return len(j.Status.Blamed) > 0 && !quarantine.Recorded(j, f.sources)
+	return len(j.Status.Blamed) > 0 && !quarantine.Recorded(j, f.quarantines)
 }
 
 // previous is the uid of the node's newest finished job.

@@ -39,9 +39,11 @@ type facts struct {
 	settings schedule.Settings
 	// sources belong to the cache and must not be changed.
 	sources []v1alpha1.FirmwareSource
-	// bad are the images that are quarantined in the fleet, and pool is the RolloutPolicy of the node.
-	bad  quarantine.Set
-	pool string
+	// quarantines belong to the cache and must not be changed; bad is what follows from them and from what jobs report, and pool is the
+	// RolloutPolicy of the node.
+	quarantines []v1alpha1.FirmwareQuarantine
+	bad         quarantine.Set
+	pool        string
 	// seen is since when the work has been due that was due when the node was last planned, by its fingerprint, and quietPeriod how
 	// long work must stay the same before it is queued.
 	seen        map[string]time.Time
@@ -103,6 +105,11 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 		return fmt.Errorf("list firmware sources: %w", err)
 	}
 	f.sources = sources.Items
+	var quarantines v1alpha1.FirmwareQuarantineList
+	if err := r.client.List(ctx, &quarantines, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list firmware quarantines: %w", err)
+	}
+	f.quarantines = quarantines.Items
 	var reports v1alpha1.FirmwareJobList
 	withBlame := client.MatchingFields{index.Blamed: index.Some}
 	if err := r.client.List(ctx, &reports, withBlame, client.UnsafeDisableDeepCopy); err != nil {
@@ -114,7 +121,7 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 	}
 	pools := quarantine.NewPools(policies.Items)
 	f.pool = pools.Of(nodeLabels)
-	f.bad = quarantine.Compute(quarantine.Facts{Jobs: jobs, Sources: f.sources, Now: f.now, Pool: func(name string) string {
+	f.bad = quarantine.Compute(quarantine.Facts{Jobs: jobs, Quarantines: f.quarantines, Now: f.now, Pool: func(name string) string {
 		var node corev1.Node
 		if err := r.client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil { // it is gone, and so are its labels
 			return pools.Of(nil)

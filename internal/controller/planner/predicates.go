@@ -25,10 +25,9 @@ var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 		!equality.Semantic.DeepEqual(a.Spec.Waves, b.Spec.Waves)
 })
 
-// sourceChanged passes what changes the quarantine. An image that comes or goes changes the devices it is for.
-var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
-	return quarantine.Requests(a) != quarantine.Requests(b) ||
-		!equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine)
+// quarantineChanged passes what a person decided, and what jobs reported. A condition says the same.
+var quarantineChanged = watch.Changed(func(a, b *v1alpha1.FirmwareQuarantine) bool {
+	return a.Generation != b.Generation || a.Status.Scope != b.Status.Scope || !equality.Semantic.DeepEqual(a.Status.Reports, b.Status.Reports)
 })
 
 // firmwareChanged passes changes of the spec, where retries are requested, and of what holds the node.

@@ -11,10 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/cacheview"
 )
 
 const connectX6 = "15b3:101d"
@@ -62,25 +66,28 @@ func image(v, n int) v1alpha1.StoredImage {
 	return v1alpha1.StoredImage{Version: fmt.Sprint(v), Class: v1alpha1.ClassNIC, BoardIDs: []string{"MT_1"}, Digest: digest(n)}
 }
 
-// record writes the quarantine into the sources, as its own reconciler does.
+// record writes the quarantines, as their own reconciler does.
 func (w *world) record() {
 	w.Helper()
-	f, err := w.planner.gather(w.Context(), node)
-	require.NoError(w, err)
-	for i := range f.sources {
-		src := f.sources[i].DeepCopy()
-		src.Status.Quarantine, _ = f.bad.Listed(src)
-		require.NoError(w, w.Update(w.Context(), src))
+	for range 2 { // the creation starts another pass
+		r := quarantine.New(cacheview.Client{Client: w.Client}, events.NewFakeRecorder(100), func() time.Time { return w.clock })
+		_, err := r.Reconcile(w.Context(), ctrl.Request{})
+		require.NoError(w, err)
 	}
 }
 
-func (w *world) lift(name string) {
+// lift has a person lift every quarantine.
+func (w *world) lift() {
 	w.Helper()
 	w.record()
-	src := &v1alpha1.FirmwareSource{}
-	require.NoError(w, w.Get(w.Context(), types.NamespacedName{Name: name}, src))
-	src.Spec.LiftQuarantine += "again "
-	require.NoError(w, w.Update(w.Context(), src))
+	var all v1alpha1.FirmwareQuarantineList
+	require.NoError(w, w.List(w.Context(), &all))
+	require.NotEmpty(w, all.Items)
+	for _, q := range all.Items {
+		q.Spec.State = v1alpha1.QuarantineLifted
+		q.Generation += 2 // to Active and back
+		require.NoError(w, w.Update(w.Context(), &q))
+	}
 	w.clock = w.clock.Add(time.Second)
 }
 
@@ -119,7 +126,7 @@ func TestAnImageThatFailedElsewhereIsNotPlanned(t *testing.T) {
 	w.settle()
 	require.Len(t, w.mine(), 1)
 	assert.Equal(t, "disk=3", devices(&w.mine()[0]), "the sibling goes on")
-	w.lift("s")
+	w.lift()
 	w.settle()
 	w.settle()
 	require.Len(t, w.mine(), 1)
@@ -137,7 +144,7 @@ func TestAQueuedJobWithABadImageGoesThoughSomebodyElsesJobWaits(t *testing.T) {
 	w.settle()
 	require.Len(t, w.mine(), 1)
 	assert.Equal(t, "steps", w.mine()[0].Name)
-	w.lift("s")
+	w.lift()
 	w.settle()
 	assert.Len(t, w.mine(), 1, "steps are waited for")
 	w.set(steps, nil, v1alpha1.ConditionComplete)
@@ -176,7 +183,7 @@ func TestWhatWasRolledBackIsNotPlannedAgain(t *testing.T) {
 	w.retry()
 	w.settle()
 	assert.Nil(t, w.queued(), "a retry does not lift the quarantine")
-	w.lift("s")
+	w.lift()
 	w.settle()
 	assert.Equal(t, "nic=2", devices(w.queued()))
 	w.requireQuiet()
@@ -189,7 +196,7 @@ func TestALiftIsForTheFleetAndARetryForTheNodeThatFailed(t *testing.T) {
 	j := w.queued()
 	j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: node + "-nic"}}
 	w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionRolledBack)
-	w.lift("s")
+	w.lift()
 	w.settle()
 	assert.Nil(t, w.queued())
 	w.retry()
@@ -356,7 +363,7 @@ func TestAHeldNodeIsNotRetriedWhileTheImageThatFailedIsQuarantined(t *testing.T)
 	}
 	t.Run("it is lifted", func(t *testing.T) {
 		w := setup(t)
-		w.lift("s")
+		w.lift()
 		w.settle()
 		assert.Equal(t, "disk=3 nic=2", devices(w.queued()))
 		w.requireQuiet()
@@ -490,8 +497,8 @@ func TestAJobHasTheSoakOfTheNodesPolicy(t *testing.T) {
 	assert.Equal(t, 5*time.Minute, w.queued().Spec.Task.HealthyFor.Duration(0))
 }
 
-// A job is kept while no source lists the bad image that it reports.
-func TestTheOnlyReportOfABadImageIsKept(t *testing.T) {
+// A job is kept while no quarantine lists the bad image that it reports.
+func TestTheOnlyReportIsKept(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2))
 	w.settle()
 	j := w.queued()
@@ -504,14 +511,7 @@ func TestTheOnlyReportOfABadImageIsKept(t *testing.T) {
 	w.settle()
 	require.Len(t, w.jobs(), maxHistory+1)
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(j), j))
-	w.source("s", image(2, 2))
-	src := &v1alpha1.FirmwareSource{}
-	require.NoError(t, w.Get(t.Context(), types.NamespacedName{Name: "s"}, src))
-	f, err := w.planner.gather(t.Context(), node)
-	require.NoError(t, err)
-	src.Status.Quarantine, _ = f.bad.Listed(src)
-	require.NotEmpty(t, src.Status.Quarantine)
-	require.NoError(t, w.Update(t.Context(), src))
+	w.record()
 	w.settle()
 	assert.Len(t, w.jobs(), maxHistory)
 	w.requireQuiet()
@@ -523,8 +523,8 @@ func TestAQuarantineWakesTheNodesItConcerns(t *testing.T) {
 	other.Spec.NodeName = "gpu-2"
 	w := newWorld(t, hop, other)
 	for n, want := range map[int]string{2: "[/gpu-1]", 3: "[/gpu-2]", 4: "[/gpu-1]", 5: "[]"} {
-		src := &v1alpha1.FirmwareSource{Status: v1alpha1.FirmwareSourceStatus{Quarantine: []v1alpha1.QuarantinedImage{{Digest: digest(n)}}}}
-		assert.Equal(t, want, fmt.Sprint(w.planner.toConcerned(t.Context(), src)), "image %d", n)
+		q := &v1alpha1.FirmwareQuarantine{Spec: v1alpha1.FirmwareQuarantineSpec{Digest: digest(n)}}
+		assert.Equal(t, want, fmt.Sprint(w.planner.toTakers(t.Context(), q)), "image %d", n)
 	}
 	assert.Len(t, w.planner.toEveryNode(t.Context(), nil), 1)
 	assert.False(t, meta.IsStatusConditionTrue(hop.Status.Conditions, v1alpha1.ConditionBlocked))

@@ -42,12 +42,12 @@ func New(c client.Client, direct client.Reader) *Reconciler {
 	return &Reconciler{client: c, direct: direct}
 }
 
-// SetupWithManager adds the controller to the manager. A job is looked at when it changes in what matters, when a source
-// that may record its report changes, and when its Node is deleted.
+// SetupWithManager adds the controller to the manager. A job is looked at when it changes in what matters, when a
+// quarantine that may record its report changes, and when its Node is deleted.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("protection").
 		For(&v1alpha1.FirmwareJob{}, builder.WithPredicates(jobChanged)).
-		Watches(&v1alpha1.FirmwareSource{}, handler.EnqueueRequestsFromMapFunc(r.toReporters), builder.WithPredicates(sourceChanged)).
+		Watches(&v1alpha1.FirmwareQuarantine{}, handler.EnqueueRequestsFromMapFunc(r.toReporters), builder.WithPredicates(quarantineChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.toJobs), builder.WithPredicates(deleted)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
@@ -59,9 +59,8 @@ var (
 			(a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) || !slices.Equal(a.Finalizers, b.Finalizers) ||
 			!maps.Equal(a.Annotations, b.Annotations) || !slices.Equal(a.Status.Blamed, b.Status.Blamed)
 	})
-	sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
-		return a.Generation != b.Generation || !equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine) ||
-			!equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images)
+	quarantineChanged = watch.Changed(func(a, b *v1alpha1.FirmwareQuarantine) bool {
+		return !equality.Semantic.DeepEqual(a.Status.Reports, b.Status.Reports)
 	})
 	deleted = predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
@@ -116,8 +115,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, err
 }
 
-// gather reads the job and the sources from the cache. The job is written in the version that was read only, and sources are
-// asked of the API server, because a quarantine that a cache still shows may have gone with its source.
+// gather reads the job from the cache; it is written in the version that was read only. Quarantines are asked of the API server, because
+// a person may have deleted one that a cache still shows.
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	f := facts{job: &v1alpha1.FirmwareJob{}, recorded: true, hasNode: true}
 	switch err := r.client.Get(ctx, client.ObjectKey{Name: name}, f.job); {
@@ -135,11 +134,11 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		f.hasNode = err == nil
 	}
 	if len(f.job.Status.Blamed) > 0 {
-		var sources v1alpha1.FirmwareSourceList
-		if err := r.direct.List(ctx, &sources); err != nil {
-			return f, fmt.Errorf("list firmware sources: %w", err)
+		var quarantines v1alpha1.FirmwareQuarantineList
+		if err := r.direct.List(ctx, &quarantines); err != nil {
+			return f, fmt.Errorf("list firmware quarantines: %w", err)
 		}
-		f.recorded = quarantine.Recorded(f.job, sources.Items)
+		f.recorded = quarantine.Recorded(f.job, quarantines.Items)
 	}
 	return f, nil
 }

@@ -182,36 +182,37 @@ func TestAHeldJobGoesWithItsNode(t *testing.T) {
 	c.awaitGone(j)
 }
 
-// A job that is deleted while it runs reports its images all the same, and is kept until a source lists them.
-func TestWhatADeletedJobReportsIsRecordedBeforeItGoes(t *testing.T) {
-	c := newCluster(t)
-	c.start(true)
-	j := c.job("j", v1alpha1.ConditionAdmitted)
-	c.awaitProtected(j)
-	c.delete(j)
-	c.update(j, func() {
-		j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: "n1-nic"}}
-		j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{
-			Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUnhealthy, LastTransitionTime: metav1.Now(),
+// A job that is deleted while it runs reports its images all the same, and is kept until a quarantine lists them.
+func TestADeletedJobsReportIsRecorded(t *testing.T) {
+	for name, records := range map[string]bool{"recorded": true, "not recorded": false} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.start(records)
+			j := c.job("j", v1alpha1.ConditionAdmitted)
+			c.awaitProtected(j)
+			c.delete(j)
+			c.update(j, func() {
+				j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: "n1-nic"}}
+				j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{
+					Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUnhealthy, LastTransitionTime: metav1.Now(),
+				})
+			})
+			if !records {
+				c.stays(j)
+				return
+			}
+			c.awaitGone(j)
+			q := &v1alpha1.FirmwareQuarantine{}
+			require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: v1alpha1.QuarantineName(digest, "15b3:101d")}, q))
+			require.Len(t, q.Status.Reports, 1)
+			assert.Equal(t, "j", q.Status.Reports[0].Job)
 		})
-	})
-	c.stays(j)
-	src := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
-		URL: "https://example.com/fw.bin", Digest: digest,
-		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "2"}},
-	}}}}
-	require.NoError(t, c.Client.Create(t.Context(), src))
-	src.Status.Images = []v1alpha1.StoredImage{{Version: "2", Class: v1alpha1.ClassNIC, Digest: digest}}
-	require.NoError(t, c.Client.Status().Update(t.Context(), src))
-	c.awaitGone(j)
-	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(src), src))
-	require.Len(t, src.Status.Quarantine, 1)
-	assert.Equal(t, "j", src.Status.Quarantine[0].Job)
+	}
 }
 
-func TestAPersonCanLetAReportGoThatNoSourceRecords(t *testing.T) {
+func TestAPersonLetsAReportGo(t *testing.T) {
 	c := newCluster(t)
-	c.start(true)
+	c.start(false)
 	j := c.job("j", v1alpha1.ConditionAdmitted)
 	c.awaitProtected(j)
 	c.update(j, func() {

@@ -9,7 +9,7 @@ import (
 type facts struct {
 	// job is nil when there is none.
 	job *v1alpha1.FirmwareJob
-	// recorded says that every image that the job reports as bad is listed by a source, or lifted.
+	// recorded says that quarantines remember every image that the job reports as bad.
 	recorded bool
 	// hasNode says that the Node of the job exists.
 	hasNode bool
@@ -29,7 +29,7 @@ const (
 // decide says what becomes of the finalizer. A job that was never admitted disturbs nothing, and no node begins one that is
 // deleted. An admitted job has ended only when what executes it says so, or when the operator says so in its place, because
 // the Node is gone and a person confirmed that nothing goes on there. A failed job that holds its Node is kept with it. What a
-// job reports about images must be in a source before the job may go.
+// job reports about images must be in a quarantine before the job may go.
 func decide(f facts) verdict {
 	j := f.job
 	if j == nil {

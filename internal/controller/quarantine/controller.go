@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,15 +32,15 @@ import (
 // again is the wait before the next pass after a write that was based on an old object.
 const again = 100 * time.Millisecond
 
-// pass is the one key of the queue: one report can concern several sources, and there are few of them.
+// pass is the one key of the queue: one job can report several images, and there are few quarantines.
 var pass = reconcile.Request{NamespacedName: types.NamespacedName{Name: "quarantine"}}
 
-// Reconciler writes status.quarantine and the condition Quarantined of every FirmwareSource. It writes only what differs.
+// Reconciler creates FirmwareQuarantines and writes their status. It writes only what differs.
 type Reconciler struct {
 	client   client.Client
 	recorder events.EventRecorder
 	now      func() time.Time
-	// reporters are the jobs that reported bad images, also those that are gone before any source lists the images.
+	// reporters are the jobs that reported bad images, also those that are gone before a quarantine lists them.
 	reporters quarantine.Reporters
 }
 
@@ -54,27 +56,21 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("quarantine").
 		Watches(&v1alpha1.FirmwareJob{}, toPass, builder.WithPredicates(jobReports)).
-		Watches(&v1alpha1.FirmwareSource{}, toPass, builder.WithPredicates(sourceChanged)).
+		Watches(&v1alpha1.FirmwareQuarantine{}, toPass, builder.WithPredicates(quarantineChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
 }
 
-// facts is what one pass found. All of it belongs to the cache and must not be changed.
-type facts struct {
-	set     quarantine.Set
-	sources []v1alpha1.FirmwareSource
-}
-
-// Reconcile is one pass over all sources. A source that cannot be written does not keep the others from being written.
+// Reconcile is one pass over all quarantines. One that cannot be written does not keep the others from being written.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
-	f, err := r.gather(ctx)
+	found, set, err := r.gather(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	result := ctrl.Result{}
 	var errs []error
-	for i := range f.sources {
-		switch err := r.record(ctx, &f.sources[i], f.set); {
+	for _, q := range set.All() {
+		switch err := r.record(ctx, found[q.Name], &q); {
 		case apierrors.IsConflict(err): // the cache is behind
 			result.RequeueAfter = again
 		default:
@@ -87,29 +83,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	return result, nil
 }
 
-func (r *Reconciler) gather(ctx context.Context) (facts, error) {
-	var f facts
+// gather returns the quarantines there are, by name, and those there should be. All of it belongs to the cache and must not be changed.
+func (r *Reconciler) gather(ctx context.Context) (map[string]*v1alpha1.FirmwareQuarantine, quarantine.Set, error) {
+	var none quarantine.Set
 	var jobs v1alpha1.FirmwareJobList
-	withBlame := client.MatchingFields{index.Blamed: index.Some}
-	if err := r.client.List(ctx, &jobs, withBlame, client.UnsafeDisableDeepCopy); err != nil {
-		return f, fmt.Errorf("list firmware jobs with bad images: %w", err)
+	blaming := client.MatchingFields{index.Blamed: index.Some}
+	if err := r.client.List(ctx, &jobs, blaming, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, none, fmt.Errorf("list firmware jobs with blamed devices: %w", err)
 	}
-	var sources v1alpha1.FirmwareSourceList
-	if err := r.client.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
-		return f, fmt.Errorf("list firmware sources: %w", err)
-	}
-	f.sources = sources.Items
 	reports := make([]*v1alpha1.FirmwareJob, len(jobs.Items))
 	for i := range jobs.Items {
 		reports[i] = &jobs.Items[i]
 	}
+	var quarantines v1alpha1.FirmwareQuarantineList
+	if err := r.client.List(ctx, &quarantines, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, none, fmt.Errorf("list firmware quarantines: %w", err)
+	}
+	found := make(map[string]*v1alpha1.FirmwareQuarantine, len(quarantines.Items))
+	for i := range quarantines.Items {
+		found[quarantines.Items[i].Name] = &quarantines.Items[i]
+	}
 	var policies v1alpha1.RolloutPolicyList
 	if err := r.client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
-		return f, fmt.Errorf("list rollout policies: %w", err)
+		return nil, none, fmt.Errorf("list rollout policies: %w", err)
 	}
 	pools := quarantine.NewPools(policies.Items)
-	f.set = quarantine.Compute(quarantine.Facts{
-		Jobs: r.reporters.Remember(reports, f.sources, r.now()), Sources: f.sources, Now: r.now(),
+	return found, quarantine.Compute(quarantine.Facts{
+		Jobs: r.reporters.Remember(reports, quarantines.Items, r.now()), Quarantines: quarantines.Items, Now: r.now(),
 		Pool: func(name string) string {
 			var node corev1.Node
 			if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil { // it is gone, and so are its labels
@@ -117,49 +117,64 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 			}
 			return pools.Of(node.Labels)
 		},
-	})
-	return f, nil
+		Job: func(name string) *v1alpha1.FirmwareJob {
+			j := &v1alpha1.FirmwareJob{}
+			if err := r.client.Get(ctx, client.ObjectKey{Name: name}, j); err != nil { // it is gone, and its report stays
+				return nil
+			}
+			return j
+		},
+	}), nil
 }
 
-// record brings the source's part of the quarantine up to date.
-func (r *Reconciler) record(ctx context.Context, old *v1alpha1.FirmwareSource, set quarantine.Set) error {
-	listed, more := set.Listed(old)
-	src := old.DeepCopy()
-	src.Status.Quarantine = listed
-	src.Status.Conditions = status.Quarantine(status.QuarantineFacts{Source: src.Name, Listed: listed, More: more},
-		src.Status.Conditions, src.Generation, r.now())
-	if same(old, src) {
+// record creates the quarantine where there is none, and the event of that starts the pass that writes its status; otherwise it
+// brings the status up to date.
+func (r *Reconciler) record(ctx context.Context, old, q *v1alpha1.FirmwareQuarantine) error {
+	if q.ResourceVersion == "" {
+		return fieldset.CreateQuarantine(ctx, r.client, q.Spec.Digest, q.Spec.Model)
+	}
+	q.Status.ObservedGeneration = q.Generation
+	q.Status.Conditions = status.Quarantine(q, r.now())
+	if same(old, q) {
 		return nil
 	}
-	if err := fieldset.ApplyQuarantine(ctx, r.client, src, src.Status); err != nil {
+	if err := fieldset.ApplyQuarantine(ctx, r.client, q); err != nil {
 		return err
 	}
-	r.announce(src, old.Status.Quarantine)
+	r.announce(old, q)
 	return nil
 }
 
-// same compares what this reconciler writes. A different observed generation alone is no reason to write.
-func same(a, b *v1alpha1.FirmwareSource) bool {
-	x, y := condition(a), condition(b)
-	return equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine) &&
-		(x == nil) == (y == nil) && (x == nil || x.Status == y.Status && x.Message == y.Message)
+// same compares what this reconciler writes. That another second is the time of a condition is no reason to write.
+func same(a, b *v1alpha1.FirmwareQuarantine) bool {
+	x, y := a.Status.DeepCopy(), b.Status.DeepCopy()
+	for _, s := range []*v1alpha1.FirmwareQuarantineStatus{x, y} {
+		for i := range s.Conditions {
+			s.Conditions[i].LastTransitionTime = metav1.Time{}
+		}
+	}
+	return equality.Semantic.DeepEqual(x, y)
 }
 
-// announce makes an event of each entry that is new, and one of a lift.
-func (r *Reconciler) announce(src *v1alpha1.FirmwareSource, old []v1alpha1.QuarantinedImage) {
-	for _, e := range src.Status.Quarantine {
-		known := func(o v1alpha1.QuarantinedImage) bool {
-			return o.Digest == e.Digest && o.Model == e.Model && o.Job == e.Job && o.Scope == e.Scope
-		}
-		if e.Scope != v1alpha1.QuarantineLifted && !slices.ContainsFunc(old, known) {
-			r.recorder.Eventf(src, nil, corev1.EventTypeWarning, v1alpha1.ReasonQuarantined, "Quarantine",
-				"Version %s (%s) made a device of model %s on node %s unhealthy in job %s. %s %s",
-				e.Version, e.Digest, e.Model, e.NodeName, e.Job, status.QuarantineScope(e), e.Message)
-		}
+// announce makes an event where the image is kept from more nodes than before, and where it is kept from none any more.
+func (r *Reconciler) announce(old, q *v1alpha1.FirmwareQuarantine) {
+	message := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionReady).Message
+	switch was, is := reach(old), reach(q); {
+	case is > was:
+		r.recorder.Eventf(q, nil, corev1.EventTypeWarning, v1alpha1.ReasonQuarantined, "Quarantine", "%s", message)
+	case is == 0 && was > 0:
+		r.recorder.Eventf(q, nil, corev1.EventTypeNormal, v1alpha1.ReasonSucceeded, "Lift", "%s", message)
 	}
-	inForce := func(e v1alpha1.QuarantinedImage) bool { return quarantine.InForce(e, "") }
-	if slices.ContainsFunc(old, inForce) && !slices.ContainsFunc(src.Status.Quarantine, inForce) {
-		r.recorder.Eventf(src, nil, corev1.EventTypeNormal, v1alpha1.ReasonSucceeded, "Lift",
-			"No image of this source is quarantined any more.")
+}
+
+// reach orders quarantines by how many nodes they concern; 0 for none.
+func reach(q *v1alpha1.FirmwareQuarantine) int {
+	switch q.Status.Scope {
+	case v1alpha1.QuarantineFleet:
+		return math.MaxInt
+	case v1alpha1.QuarantinePolicies:
+		return len(quarantine.Policies(q))
+	case v1alpha1.QuarantineNone:
 	}
+	return 0
 }

@@ -3,6 +3,7 @@ package quarantine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,6 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
-	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/trim"
 )
@@ -63,98 +63,68 @@ func newWard(t *testing.T) *ward {
 	return w
 }
 
-func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064x", n)) }
+func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%016x%048x", n, 0)) }
 
-// source creates a source that holds the images of these numbers.
-func (w *ward) source(name string, images ...int) {
+func (w *ward) get(n int, model string) *v1alpha1.FirmwareQuarantine {
 	w.Helper()
-	src := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
-		URL: "https://example.com/fw.bin", Digest: digest(1),
-		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "1"}},
-	}}}}
-	require.NoError(w, w.Create(w.Context(), src))
-	w.fetched(name, images...)
+	q := &v1alpha1.FirmwareQuarantine{}
+	require.NoError(w, client.IgnoreNotFound(w.Get(w.Context(), client.ObjectKey{Name: v1alpha1.QuarantineName(digest(n), model)}, q)))
+	return q
 }
 
-// fetched writes the status of a source as the source controller does, based on what it read last.
-func (w *ward) fetched(name string, images ...int) {
-	w.Helper()
-	before := w.get(name)
-	w.fetchedSince(before, images...)
-}
-
-func (w *ward) fetchedSince(before *v1alpha1.FirmwareSource, images ...int) {
-	w.Helper()
-	src := before.DeepCopy()
-	src.Status.ObservedGeneration = src.Generation
-	src.Status.Images = nil
-	for _, n := range images {
-		src.Status.Images = append(src.Status.Images, v1alpha1.StoredImage{Version: fmt.Sprint(n), Class: v1alpha1.ClassNIC, Digest: digest(n)})
-	}
-	meta.SetStatusCondition(&src.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, Message: fmt.Sprint(images),
-	})
-	require.NoError(w, fieldset.ApplyStore(w.Context(), w, src, src.Status))
-}
-
-func (w *ward) get(name string) *v1alpha1.FirmwareSource {
-	w.Helper()
-	src := &v1alpha1.FirmwareSource{}
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Name: name}, src))
-	return src
-}
-
-// fail runs a job that reports image n bad on a device of the model.
-func (w *ward) fail(name string, n int, model string) {
+// fail runs a job on a node that reports image n bad on a device of the model.
+func (w *ward) fail(name, node string, n int, model string) *v1alpha1.FirmwareJob {
 	w.Helper()
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
-		NodeName: "n1", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
-			Name: nic, UniqueID: "nic", Model: model, Version: fmt.Sprint(n), Digest: digest(n),
+		NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
+			Name: nic, UniqueID: "nic", Version: fmt.Sprint(n), Digest: digest(n), Model: model,
 		}}},
 	}}
 	require.NoError(w, w.Create(w.Context(), j))
-	meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted})
+	for _, kind := range []string{v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed} {
+		meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUnhealthy})
+	}
 	j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: nic, Message: "no link"}}
 	require.NoError(w, w.Status().Update(w.Context(), j))
+	return j
 }
 
-func (w *ward) lift(name string) {
+// decide is a person who sets the state of the quarantine.
+func (w *ward) decide(n int, model string, state v1alpha1.QuarantineState) {
 	w.Helper()
-	src := w.get(name)
-	before := src.DeepCopy()
-	src.Spec.LiftQuarantine += "again "
-	require.NoError(w, w.Patch(w.Context(), src, client.MergeFrom(before)))
+	q := w.get(n, model)
+	before := q.DeepCopy()
+	q.Spec.State = state
+	require.NoError(w, w.Patch(w.Context(), q, client.MergeFrom(before)))
 }
 
-func (w *ward) eventually(name string, what string, is func(*v1alpha1.FirmwareSource) bool) {
+// await waits until the quarantine has that scope, and so many reports that count.
+func (w *ward) await(n int, model string, scope v1alpha1.QuarantineScope, reports int) *v1alpha1.FirmwareQuarantine {
 	w.Helper()
-	require.Eventually(w, func() bool { return is(w.get(name)) }, 30*time.Second, 20*time.Millisecond, "%s: %s", name, what)
-}
-
-func quarantined(models ...string) func(*v1alpha1.FirmwareSource) bool {
-	return func(src *v1alpha1.FirmwareSource) bool {
-		var got []string
-		for _, e := range src.Status.Quarantine {
-			if e.Scope != v1alpha1.QuarantineLifted {
-				got = append(got, e.Model)
+	var q *v1alpha1.FirmwareQuarantine
+	require.Eventually(w, func() bool {
+		q = w.get(n, model)
+		counted := 0
+		for _, r := range q.Status.Reports {
+			if r.State == v1alpha1.ReportCounted {
+				counted++
 			}
 		}
-		is := meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.ConditionQuarantined)
-		return fmt.Sprint(got) == fmt.Sprint(models) && is == (len(models) > 0) &&
-			meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.ConditionReady)
-	}
+		return q.Status.Scope == scope && counted == reports && q.Status.ObservedGeneration == q.Generation
+	}, 30*time.Second, 20*time.Millisecond, "image %d on %s: %s, %d reports", n, model, scope, reports)
+	apitest.RequireStatus(w, q, status.CurrentStatus)
+	return q
 }
 
-func (w *ward) warnings() int {
-	n := 0
+// said are the types of the events since the last call, in order.
+func (w *ward) said() (out []string) {
 	for {
 		select {
 		case e := <-w.events.Events:
-			if len(e) > 7 && e[:7] == "Warning" {
-				n++
-			}
+			kind, _, _ := strings.Cut(e, " ")
+			out = append(out, kind)
 		default:
-			return n
+			return out
 		}
 	}
 }
@@ -166,83 +136,107 @@ func (c indexed) List(ctx context.Context, list client.ObjectList, _ ...client.L
 	return c.Client.List(ctx, list)
 }
 
-// requireQuiet is the end of every test: once the fetch has seen the last edit, kstatus sees the sources as they are, and a
-// pass of another process writes nothing.
-func (w *ward) requireQuiet(names ...string) {
+// requireQuiet is the end of every test: a pass of another process writes nothing.
+func (w *ward) requireQuiet() {
 	w.Helper()
 	w.stop()
-	versions := map[string]string{}
-	for _, name := range names {
-		src := w.get(name)
-		src.Status.ObservedGeneration = src.Generation
-		require.NoError(w, fieldset.ApplyStore(w.Context(), w, src, src.Status))
-		src = w.get(name)
-		apitest.RequireStatus(w, src, status.CurrentStatus)
-		versions[name] = src.ResourceVersion
+	versions := func() map[string]string {
+		var all v1alpha1.FirmwareQuarantineList
+		require.NoError(w, w.List(w.Context(), &all))
+		out := map[string]string{}
+		for _, q := range all.Items {
+			out[q.Name] = q.ResourceVersion
+		}
+		return out
 	}
+	before := versions()
 	result, err := New(indexed{w.Client}, w.events, time.Now).Reconcile(w.Context(), pass)
 	require.NoError(w, err)
 	assert.Zero(w, result)
-	for _, name := range names {
-		assert.Equal(w, versions[name], w.get(name).ResourceVersion, "%s is written at rest", name)
+	assert.Equal(w, before, versions(), "a quarantine is written at rest")
+}
+
+// R002-26: An image that failed is quarantined: for its model alone, in an object of its own that outlives the job, with an event each time
+// it reaches further.
+func TestABadImageIsQuarantined(t *testing.T) {
+	w := newWard(t)
+	w.fail("j1", "n1", 2, model)
+	q := w.await(2, model, v1alpha1.QuarantinePolicies, 1)
+	assert.Equal(t, v1alpha1.QuarantineActive, q.Spec.State)
+	assert.Equal(t, "2", q.Status.Version)
+	r := q.Status.Reports[0]
+	assert.WithinDuration(t, time.Now(), r.Time.Time, time.Minute)
+	r.Time = metav1.Time{}
+	assert.Equal(t, v1alpha1.QuarantineReport{
+		Job: "j1", Node: "n1", Policy: v1alpha1.DefaultRolloutPolicy, Evidence: v1alpha1.EvidenceDevice, Message: "no link", State: v1alpha1.ReportCounted,
+	}, r)
+	assert.Equal(t, []string{"Warning"}, w.said())
+
+	w.fail("j2", "n1", 2, model)
+	w.await(2, model, v1alpha1.QuarantinePolicies, 2)
+	assert.Empty(t, w.said(), "the same node again reaches no further")
+	w.fail("j3", "n2", 2, model)
+	w.await(2, model, v1alpha1.QuarantineFleet, 3)
+	assert.Equal(t, []string{"Warning"}, w.said())
+	for _, name := range []string{"j1", "j2", "j3"} {
+		require.NoError(t, w.Delete(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
+	w.fail("j4", "n1", 2, "15b3:101f")
+	w.await(2, "15b3:101f", v1alpha1.QuarantinePolicies, 1)
+	w.await(2, model, v1alpha1.QuarantineFleet, 3)
+	w.requireQuiet()
 }
 
-// B.3: every source that holds the image says so, with what to do, once; and it outlives the job.
-func TestABadImageIsQuarantinedInEverySourceThatHoldsIt(t *testing.T) {
+func TestAPersonDecides(t *testing.T) {
 	w := newWard(t)
-	w.source("a", 1, 2)
-	w.source("b", 2)
-	w.source("c", 3)
-	w.fail("j1", 2, model)
-	w.eventually("a", "is quarantined", quarantined(model))
-	w.eventually("b", "is quarantined", quarantined(model))
-	e := w.get("a").Status.Quarantine[0]
-	assert.Equal(t, []string{string(digest(2)), "2", "n1", "j1", "no link"}, []string{string(e.Digest), e.Version, e.NodeName, e.Job, e.Message})
-	c := condition(w.get("a"))
-	assert.Contains(t, c.Message, "kubectl patch firmwaresource a")
-	assert.Equal(t, 2, w.warnings(), "one event for each source")
-
-	require.NoError(t, w.Delete(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "j1"}}))
-	w.fail("j2", 2, "15b3:101f")
-	w.eventually("a", "keeps what the deleted job reported", quarantined(model, "15b3:101f"))
-	w.eventually("b", "keeps what the deleted job reported", quarantined(model, "15b3:101f"))
-	w.fetched("a", 1)
-	w.source("late", 2)
-	w.eventually("late", "holds the image too and says so", quarantined(model, "15b3:101f"))
-	assert.True(t, quarantined(model, "15b3:101f")(w.get("a")), "the entries stay when the image is gone")
-	assert.True(t, quarantined()(w.get("c")), "a source without the image says nothing")
-	w.requireQuiet("a", "b", "c", "late")
+	w.fail("j1", "n1", 2, model)
+	w.await(2, model, v1alpha1.QuarantinePolicies, 1)
+	w.decide(2, model, v1alpha1.QuarantineConfirmed)
+	w.await(2, model, v1alpha1.QuarantineFleet, 1)
+	w.decide(2, model, v1alpha1.QuarantineLifted)
+	w.await(2, model, v1alpha1.QuarantineNone, 0)
+	assert.Equal(t, []string{"Warning", "Warning", "Normal"}, w.said())
+	w.fail("j2", "n1", 2, model)
+	w.await(2, model, v1alpha1.QuarantinePolicies, 1)
+	w.decide(2, model, v1alpha1.QuarantineActive)
+	w.await(2, model, v1alpha1.QuarantinePolicies, 1)
+	w.decide(2, model, v1alpha1.QuarantineLifted)
+	q := w.await(2, model, v1alpha1.QuarantineNone, 0)
+	assert.Len(t, q.Status.Reports, 2, "what was lifted stays listed")
+	w.requireQuiet()
 }
 
-func TestALiftOfOneSourceTakesTheEntriesFromAll(t *testing.T) {
+// Deleting is no lift: what a job reports comes back.
+func TestADeletedQuarantineComesBack(t *testing.T) {
 	w := newWard(t)
-	w.source("a", 2)
-	w.source("b", 2)
-	w.fail("j1", 2, model)
-	w.eventually("a", "is quarantined", quarantined(model))
-	w.eventually("b", "is quarantined", quarantined(model))
-	w.lift("a")
-	w.eventually("a", "is lifted", quarantined())
-	w.eventually("b", "is lifted", quarantined())
-	w.requireQuiet("a", "b")
+	w.fail("j1", "n1", 2, model)
+	old := w.await(2, model, v1alpha1.QuarantinePolicies, 1)
+	w.decide(2, model, v1alpha1.QuarantineLifted)
+	w.await(2, model, v1alpha1.QuarantineNone, 0)
+	require.NoError(t, w.Delete(t.Context(), old))
+	again := w.await(2, model, v1alpha1.QuarantinePolicies, 1)
+	assert.NotEqual(t, old.UID, again.UID)
+	w.requireQuiet()
 }
 
-// The source controller writes what it knew when the download began.
-func TestNeitherWriterTakesBackWhatTheOtherWrote(t *testing.T) {
+func TestAReportIsTakenBack(t *testing.T) {
 	w := newWard(t)
-	w.source("a", 1)
-	before := w.get("a")
-	w.fail("j1", 1, model)
-	w.eventually("a", "is quarantined", quarantined(model))
-	w.fetchedSince(before, 1, 2)
-	stale := w.get("a")
-	assert.True(t, quarantined(model)(stale), "it stays quarantined")
-	assert.Len(t, stale.Status.Images, 2)
-	w.lift("a")
-	w.eventually("a", "is lifted", quarantined())
-	w.fetchedSince(stale, 1, 2, 3)
-	assert.True(t, quarantined()(w.get("a")), "it stays lifted")
-	assert.Len(t, w.get("a").Status.Images, 3)
-	w.requireQuiet("a")
+	j := w.fail("j1", "n1", 2, model)
+	w.await(2, model, v1alpha1.QuarantinePolicies, 1)
+	j.Status.Blamed = nil
+	require.NoError(t, w.Status().Update(t.Context(), j))
+	q := w.await(2, model, v1alpha1.QuarantineNone, 0)
+	assert.Equal(t, v1alpha1.ReportWithdrawn, q.Status.Reports[0].State)
+	w.requireQuiet()
+}
+
+// Somebody else's status is put right.
+func TestAStatusOfSomebodyElseGoes(t *testing.T) {
+	w := newWard(t)
+	w.fail("j1", "n1", 2, model)
+	q := w.await(2, model, v1alpha1.QuarantinePolicies, 1)
+	q.Status.Scope, q.Status.Reports = v1alpha1.QuarantineNone, nil
+	require.NoError(t, w.Status().Update(t.Context(), q))
+	w.await(2, model, v1alpha1.QuarantinePolicies, 1)
+	w.requireQuiet()
 }

@@ -60,7 +60,7 @@ type Reconciler struct {
 	written  map[types.UID]admitted
 	// working are the nodes with a job that had not ended when the last pass looked; nil before the first one.
 	working map[string]bool
-	// reporters are the jobs that reported bad images, also those that are gone before any source lists the images.
+	// reporters are the jobs that reported bad images, also those that are gone before a quarantine lists them.
 	reporters quarantine.Reporters
 	calendars calendars
 	durations Durations
@@ -108,6 +108,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&corev1.Node{}, changed, builder.WithPredicates(nodeChanged)).
 		Watches(&v1alpha1.FirmwareTemplate{}, changed, builder.WithPredicates(templateChanged)).
 		Watches(&v1alpha1.FirmwareSource{}, changed, builder.WithPredicates(sourceChanged)).
+		Watches(&v1alpha1.FirmwareQuarantine{}, changed, builder.WithPredicates(quarantineChanged)).
 		Watches(&v1alpha1.NodeDevice{}, changed, builder.WithPredicates(deviceChanged, predicate.NewPredicateFuncs(r.works))).
 		Watches(&v1alpha1.NodeFirmware{}, changed, builder.WithPredicates(firmwareChanged)).
 		WatchesRawSource(source.Func(func(_ context.Context, q workQueue) error {

@@ -21,10 +21,11 @@ type facts struct {
 	jobs     map[string]*v1alpha1.FirmwareJob // by uid
 	nodes    map[string]*corev1.Node
 	// reports are the NodeFirmwares by name. Those of the nodes with an entry whose job is gone are from the API server itself.
-	reports map[string]*v1alpha1.NodeFirmware
-	sources []v1alpha1.FirmwareSource
-	queued  queued
-	edges   map[string][]schedule.JobEdge // by uid of the job
+	reports     map[string]*v1alpha1.NodeFirmware
+	sources     []v1alpha1.FirmwareSource
+	quarantines []v1alpha1.FirmwareQuarantine
+	queued      queued
+	edges       map[string][]schedule.JobEdge // by uid of the job
 	// priority is that of each job that is not admitted, by uid.
 	priority map[string]int
 	schedule schedule.Facts
@@ -81,6 +82,11 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 		return f, fmt.Errorf("list firmware sources: %w", err)
 	}
 	f.sources = sources.Items
+	var quarantines v1alpha1.FirmwareQuarantineList
+	if err := r.client.List(ctx, &quarantines, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list firmware quarantines: %w", err)
+	}
+	f.quarantines = quarantines.Items
 	var err error
 	if f.queued, err = r.gatherQueued(ctx, f); err != nil {
 		return f, err

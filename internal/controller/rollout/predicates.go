@@ -31,11 +31,14 @@ var jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
 // templateChanged passes what may change the order of the queue.
 var templateChanged = watch.Changed(func(a, b *v1alpha1.FirmwareTemplate) bool { return a.Spec.Priority != b.Spec.Priority })
 
-// sourceChanged passes what may change what is quarantined.
+// quarantineChanged passes what may change which images are quarantined.
+var quarantineChanged = watch.Changed(func(a, b *v1alpha1.FirmwareQuarantine) bool {
+	return a.Generation != b.Generation || a.Status.Scope != b.Status.Scope || !equality.Semantic.DeepEqual(a.Status.Reports, b.Status.Reports)
+})
+
+// sourceChanged passes the images, one of which a job may need to roll back to.
 var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
-	return quarantine.Requests(a) != quarantine.Requests(b) ||
-		!equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine) ||
-		!equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images)
+	return !equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images)
 })
 
 // deviceChanged passes what may keep a job from being admitted: the model, whether a job left the device unhealthy, and what

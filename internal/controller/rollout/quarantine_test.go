@@ -15,11 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/cacheview"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 	connectX7 = "15b3:1021"
 )
 
-func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064x", n)) }
+func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%016x%048x", n, 0)) }
 
 // machine creates a node with a network adapter of the model.
 func (w *world) machine(node, model string) {
@@ -92,33 +94,32 @@ func (w *world) holding(name string, images ...int) {
 	require.NoError(w, w.Status().Update(w.Context(), src))
 }
 
-func (w *world) lift(name string) {
+// lift has a person lift every quarantine.
+func (w *world) lift() {
 	w.Helper()
-	src := &v1alpha1.FirmwareSource{}
-	require.NoError(w, w.Get(w.Context(), types.NamespacedName{Name: name}, src))
-	before := src.DeepCopy()
-	src.Spec.LiftQuarantine += "again "
-	require.NoError(w, w.Patch(w.Context(), src, client.MergeFrom(before)))
+	for _, q := range w.quarantines() {
+		for _, state := range []v1alpha1.QuarantineState{v1alpha1.QuarantineActive, v1alpha1.QuarantineLifted} {
+			before := q.DeepCopy()
+			q.Spec.State = state
+			require.NoError(w, w.Patch(w.Context(), &q, client.MergeFrom(before)))
+		}
+	}
 }
 
-// remember writes the quarantine into the sources, as its own reconciler does some time later.
+func (w *world) quarantines() []v1alpha1.FirmwareQuarantine {
+	w.Helper()
+	var list v1alpha1.FirmwareQuarantineList
+	require.NoError(w, w.List(w.Context(), &list))
+	return list.Items
+}
+
+// remember writes the quarantines, as their own reconciler does some time later.
 func (w *world) remember() {
 	w.Helper()
-	var jobs v1alpha1.FirmwareJobList
-	require.NoError(w, w.List(w.Context(), &jobs))
-	var sources v1alpha1.FirmwareSourceList
-	require.NoError(w, w.List(w.Context(), &sources))
-	var reports []*v1alpha1.FirmwareJob
-	for i := range jobs.Items {
-		reports = append(reports, &jobs.Items[i])
-	}
-	set := quarantine.Compute(quarantine.Facts{
-		Jobs: reports, Sources: sources.Items, Now: w.clock, Pool: func(string) string { return v1alpha1.DefaultRolloutPolicy },
-	})
-	for i := range sources.Items {
-		src := &sources.Items[i]
-		src.Status.Quarantine, _ = set.Listed(src)
-		require.NoError(w, w.Status().Update(w.Context(), src))
+	for range 2 { // the creation starts another pass
+		r := quarantine.New(cacheview.Client{Client: w.Client}, events.NewFakeRecorder(100), func() time.Time { return w.clock })
+		_, err := r.Reconcile(w.Context(), ctrl.Request{})
+		require.NoError(w, err)
 	}
 }
 
@@ -147,7 +148,7 @@ func TestAPlaceThatABadImageFreesGoesToNoOtherNodeWithIt(t *testing.T) {
 	}
 	assert.Equal(t, []string{"job-n1"}, w.admitted())
 	message := meta.FindStatusCondition(w.job("job-n2").Status.Conditions, v1alpha1.ConditionAdmitted).Message
-	for _, want := range []string{"job-n1", "n1", connectX6, "n2-nic", "kubectl patch firmwaresource cx6"} {
+	for _, want := range []string{"job-n1", "n1", connectX6, "n2-nic", "kubectl patch fwq 0000000000000002.15b3.101d"} {
 		assert.Contains(t, message, want)
 	}
 
@@ -159,14 +160,14 @@ func TestAPlaceThatABadImageFreesGoesToNoOtherNodeWithIt(t *testing.T) {
 	w.remember()
 	require.NoError(t, w.Delete(t.Context(), w.job("job-n1")))
 	o.pass()
-	assert.Empty(t, w.ledger("default"), "the source remembers when the job is gone")
+	assert.Empty(t, w.ledger("default"), "the quarantine stays when the job is gone")
 	w.nodes("n5")
 	w.flash("job-n5", "n5", 2)
 	o.pass()
 	assert.Equal(t, v1alpha1.ReasonQuarantined, w.reason("job-n5"), "an unknown device may be of that model")
 
 	w.clock = w.clock.Add(time.Minute)
-	w.lift("cx6")
+	w.lift()
 	o.pass()
 	assert.Equal(t, []string{"job-n2"}, w.ledger("default"), "a lift lets them go on, within the budget")
 	assert.Equal(t, v1alpha1.ReasonBudgetExhausted, w.reason("job-n3"))
@@ -198,8 +199,8 @@ func TestAJobWithAPlaceIsNotAdmittedWhenItsImageTurnsOutBad(t *testing.T) {
 	w.requireStatus(o, "default", status.CurrentStatus)
 }
 
-// The failed job is deleted at once, and with force, and the quarantine is in no source yet.
-func TestADeletedJobsReportIsNotForgottenBeforeASourceHasIt(t *testing.T) {
+// The failed job is deleted at once, and with force, and no quarantine lists it yet.
+func TestADeletedJobsReportIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.holding("cx6", 2)
 	w.machine("n1", connectX6)
@@ -211,7 +212,7 @@ func TestADeletedJobsReportIsNotForgottenBeforeASourceHasIt(t *testing.T) {
 	w.rolledBack("job-n1")
 	o.pass()
 	w.delete("job-n1")
-	require.Equal(t, []string{"job-n1"}, w.admitted(), "it stays until a source has it")
+	require.Equal(t, []string{"job-n1"}, w.admitted(), "it stays until a quarantine lists it")
 	w.takeFinalizer("job-n1")
 	o.pass()
 	assert.Equal(t, v1alpha1.ReasonQuarantined, w.reason("job-n2"))
@@ -393,7 +394,8 @@ func (c *chaos) event() {
 	case 8:
 		if c.random.IntN(3) == 0 {
 			c.lifted = c.clock
-			c.lift("all")
+			c.remember()
+			c.lift()
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
-	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
 // queued holds what may keep queued jobs from being admitted even if the budget has room.
@@ -34,7 +33,7 @@ type queued struct {
 // gatherQueued reads what may keep the queued jobs from being admitted.
 //
 // The quarantine is computed here and now, from the very jobs whose ends give places back: when one failed because of its
-// image, its place goes to no other node with that image, though no source lists the image yet.
+// image, its place goes to no other node with that image, though no FirmwareQuarantine lists it yet.
 func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) {
 	q := queued{
 		quarantined: map[string]*schedule.QuarantinedUpdate{}, unlisted: map[string]*schedule.UnlistedRollback{}, scanned: map[string]bool{},
@@ -45,7 +44,8 @@ func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) 
 	}
 	poolOf := f.poolOf()
 	set := quarantine.Compute(quarantine.Facts{
-		Jobs: r.reporters.Remember(slices.Collect(maps.Values(f.jobs)), f.sources, r.now()), Sources: f.sources, Pool: poolOf, Now: r.now(),
+		Jobs:        r.reporters.Remember(slices.Collect(maps.Values(f.jobs)), f.quarantines, r.now()),
+		Quarantines: f.quarantines, Pool: poolOf, Now: r.now(),
 	})
 	for uid, j := range f.jobs {
 		switch {
@@ -57,7 +57,7 @@ func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) 
 			}
 			q.scanned[j.Spec.NodeName] = isScanned(firmware)
 		default:
-			if q.quarantined[uid], err = r.quarantined(ctx, j, poolOf(j.Spec.NodeName), set, f.sources); err != nil {
+			if q.quarantined[uid], err = r.quarantined(ctx, j, poolOf(j.Spec.NodeName), set); err != nil {
 				return q, err
 			}
 			if q.unlisted[uid], err = r.unlisted(ctx, j, f.sources); err != nil {
@@ -84,7 +84,7 @@ func (f facts) poolOf() func(node string) string {
 }
 
 // quarantined is the first update of a job whose image is quarantined for the model of its device; nil when none is.
-func (r *Reconciler) quarantined(ctx context.Context, j *v1alpha1.FirmwareJob, pool string, set quarantine.Set, sources []v1alpha1.FirmwareSource) (*schedule.QuarantinedUpdate, error) {
+func (r *Reconciler) quarantined(ctx context.Context, j *v1alpha1.FirmwareJob, pool string, set quarantine.Set) (*schedule.QuarantinedUpdate, error) {
 	for _, u := range j.Spec.Task.Devices {
 		if !set.Holds(u.Digest) {
 			continue
@@ -93,31 +93,11 @@ func (r *Reconciler) quarantined(ctx context.Context, j *v1alpha1.FirmwareJob, p
 		if err != nil {
 			return nil, err
 		}
-		if e, is := set.Blocks(u.Digest, model, pool); is {
-			return &schedule.QuarantinedUpdate{
-				Device: u.Name, Version: u.Version, FailedJob: e.Job, FailedNode: e.NodeName, FailedModel: e.Model,
-				Lift: howToLift(sources, u.Digest),
-			}, nil
+		if q, is := set.Blocks(u.Digest, model, pool); is {
+			return &schedule.QuarantinedUpdate{Device: u.Name, Version: u.Version, Why: quarantine.Why(&q), Lift: quarantine.Lift(&q)}, nil
 		}
 	}
 	return nil, nil
-}
-
-// howToLift names the first source by name that can lift the quarantine of an image.
-func howToLift(sources []v1alpha1.FirmwareSource, d v1alpha1.Digest) string {
-	name := ""
-	for i := range sources {
-		src := &sources[i]
-		holds := slices.ContainsFunc(src.Status.Images, func(i v1alpha1.StoredImage) bool { return i.Digest == d }) ||
-			slices.ContainsFunc(src.Status.Quarantine, func(e v1alpha1.QuarantinedImage) bool { return e.Digest == d })
-		if holds && (name == "" || src.Name < name) {
-			name = src.Name
-		}
-	}
-	if name == "" {
-		return "list the image in a FirmwareSource again and set its spec.liftQuarantine to a new value."
-	}
-	return "lift the quarantine: " + status.LiftQuarantine(name)
 }
 
 // unhealthy lists the devices by node that a job left unhealthy and no request of a person has cleared, in order of

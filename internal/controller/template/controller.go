@@ -73,7 +73,7 @@ const (
 // Reconciler keeps the index of the fleet and acts on its decisions.
 //
 // Every event changes the index at once, in the informer's handler, and puts what it affects into the queue. No decision
-// is acted on before every Node, NodeFirmware, FirmwareTemplate, RolloutPolicy, FirmwareSource, FirmwareJob and NodeDevice
+// is acted on before every Node, NodeFirmware, FirmwareTemplate, RolloutPolicy, FirmwareSource, FirmwareQuarantine and NodeDevice
 // that existed at the start is in the index: the controller runs no worker until each of its handlers has processed its whole
 // first list. A half-filled index would treat templates that it does not hold yet as deleted.
 type Reconciler struct {
@@ -130,6 +130,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		Watches(&v1alpha1.FirmwareTemplate{}, intake(r, r.setTemplate, (*match.Index).DeleteTemplate)).
 		Watches(&v1alpha1.RolloutPolicy{}, intake(r, (*match.Index).SetPolicy, (*match.Index).DeletePolicy)).
 		Watches(&v1alpha1.FirmwareSource{}, intake(r, (*match.Index).SetSource, (*match.Index).DeleteSource)).
+		Watches(&v1alpha1.FirmwareQuarantine{}, intake(r, (*match.Index).SetQuarantine, (*match.Index).DeleteQuarantine)).
 		Watches(&v1alpha1.NodeDevice{}, intake(r, (*match.Index).SetDevice, (*match.Index).DeleteDevice)).
 		WithOptions(controller.TypedOptions[key]{MaxConcurrentReconciles: r.Concurrency}).
 		Complete(r)

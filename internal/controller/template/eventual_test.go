@@ -71,11 +71,12 @@ func newWorld(t *rapid.T) *world {
 	}
 	w.r = New(w, w, &events.FakeRecorder{}, Options{Now: func() time.Time { return w.clock }})
 	for o, h := range map[client.Object]handler.TypedEventHandler[client.Object, key]{
-		&corev1.Node{}:               intake(w.r, w.r.setNode, (*match.Index).DeleteNode),
-		&v1alpha1.NodeFirmware{}:     intake(w.r, (*match.Index).SetNodeFirmware, (*match.Index).DeleteNodeFirmware),
-		&v1alpha1.FirmwareTemplate{}: intake(w.r, w.r.setTemplate, (*match.Index).DeleteTemplate),
-		&v1alpha1.FirmwareSource{}:   intake(w.r, (*match.Index).SetSource, (*match.Index).DeleteSource),
-		&v1alpha1.NodeDevice{}:       intake(w.r, (*match.Index).SetDevice, (*match.Index).DeleteDevice),
+		&corev1.Node{}:                 intake(w.r, w.r.setNode, (*match.Index).DeleteNode),
+		&v1alpha1.NodeFirmware{}:       intake(w.r, (*match.Index).SetNodeFirmware, (*match.Index).DeleteNodeFirmware),
+		&v1alpha1.FirmwareTemplate{}:   intake(w.r, w.r.setTemplate, (*match.Index).DeleteTemplate),
+		&v1alpha1.FirmwareSource{}:     intake(w.r, (*match.Index).SetSource, (*match.Index).DeleteSource),
+		&v1alpha1.FirmwareQuarantine{}: intake(w.r, (*match.Index).SetQuarantine, (*match.Index).DeleteQuarantine),
+		&v1alpha1.NodeDevice{}:         intake(w.r, (*match.Index).SetDevice, (*match.Index).DeleteDevice),
 	} {
 		w.feeds[kindOf(o)] = &feed{cache: map[string]client.Object{}, handler: h}
 		w.objects[kindOf(o)] = map[string]client.Object{}
@@ -142,12 +143,19 @@ func (w *world) report(name string) {
 func (w *world) source() {
 	edit(w, &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, false, func(s *v1alpha1.FirmwareSource) {
 		s.Status.Images = []v1alpha1.StoredImage{imageFor(board, running, 1), imageFor(board, v1, 2), imageFor(board, v2, 3)}
-		s.Status.ObservedGeneration, s.Status.Quarantine = s.Generation, nil
+		s.Status.ObservedGeneration = s.Generation
 		ready := metav1.ConditionStatus(rapid.SampledFrom([]string{"True", "True", "False"}).Draw(w.t, "source ready"))
 		meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: ready})
-		if n := rapid.IntRange(1, 3).Draw(w.t, "quarantined"); n > 1 {
-			s.Status.Quarantine = []v1alpha1.QuarantinedImage{{Digest: digest(n), Model: "15b3:101d", Version: v1, Job: "j", NodeName: "n0"}}
-		}
+	})
+}
+
+// quarantine is a person's decision about an image.
+func (w *world) quarantine() {
+	image := digest(rapid.IntRange(2, 3).Draw(w.t, "quarantined"))
+	edit(w, &v1alpha1.FirmwareQuarantine{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.QuarantineName(image, "15b3:101d")}}, true, func(q *v1alpha1.FirmwareQuarantine) {
+		q.Spec = v1alpha1.FirmwareQuarantineSpec{Digest: image, Model: "15b3:101d", State: rapid.SampledFrom([]v1alpha1.QuarantineState{
+			v1alpha1.QuarantineActive, v1alpha1.QuarantineConfirmed,
+		}).Draw(w.t, "decision")}
 	})
 }
 
@@ -186,8 +194,10 @@ func (w *world) others() {
 		w.report(device().Name)
 	case 3:
 		w.remove(kindOf(&v1alpha1.NodeDevice{}), device().Name)
-	case 4, 5:
+	case 4:
 		w.source()
+	case 5:
+		w.quarantine()
 	case 6, 7:
 		w.template(rapid.SampledFrom([]string{"t", "t", "u"}).Draw(w.t, "template"))
 	case 8:

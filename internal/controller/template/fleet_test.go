@@ -147,7 +147,7 @@ func imageFor(board, version string, n int) v1alpha1.StoredImage {
 	return v1alpha1.StoredImage{Version: version, Class: v1alpha1.ClassNIC, BoardIDs: []string{board}, Digest: digest(n)}
 }
 
-func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064d", n)) }
+func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%016d%048d", n, 0)) }
 
 // source creates a FirmwareSource and plays its controller: ready with images, or not ready without.
 func (f *fleet) source(name string, images ...v1alpha1.StoredImage) *v1alpha1.FirmwareSource {

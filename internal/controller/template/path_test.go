@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -94,15 +95,18 @@ func TestQuarantineBlocksAndIsLifted(t *testing.T) {
 	f.startOperator()
 	f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
 
-	quarantined := v1alpha1.QuarantinedImage{
-		Digest: digest(1), Model: v1alpha1.AnyModel, Version: v1, Since: metav1.Now(), NodeName: "b", Job: "b-1", Message: "port 1 lost its link",
+	q := &v1alpha1.FirmwareQuarantine{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.QuarantineName(digest(1), v1alpha1.AnyModel)},
+		Spec:       v1alpha1.FirmwareQuarantineSpec{Digest: digest(1), Model: v1alpha1.AnyModel},
 	}
-	f.edit(s, func() {})
-	s.Status.Quarantine = []v1alpha1.QuarantinedImage{quarantined}
-	require.NoError(t, f.Client.Status().Update(t.Context(), s))
+	require.NoError(t, f.Client.Create(t.Context(), q))
+	q.Status = v1alpha1.FirmwareQuarantineStatus{ObservedGeneration: 1, Scope: v1alpha1.QuarantinePolicies, Reports: []v1alpha1.QuarantineReport{{
+		Job: "b-1", Node: "b", Policy: v1alpha1.DefaultRolloutPolicy, Message: "port 1 lost its link", Time: metav1.Now(), State: v1alpha1.ReportCounted,
+	}}}
+	require.NoError(t, f.Client.Status().Update(t.Context(), q))
 	d := f.awaitCondition(a, v1alpha1.ConditionBlocked, v1alpha1.ReasonQuarantined)
 	message := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked).Message
-	for _, part := range []string{"node b", "job b-1", "port 1 lost its link", "spec.liftQuarantine"} {
+	for _, part := range []string{"node b", "job b-1", "port 1 lost its link", "kubectl patch fwq"} {
 		assert.Contains(t, message, part)
 	}
 	got := f.awaitReady("t", v1alpha1.ReasonQuarantined, status.FailedStatus)
@@ -111,8 +115,9 @@ func TestQuarantineBlocksAndIsLifted(t *testing.T) {
 	assert.Nil(t, meta.FindStatusCondition(f.device(current).Status.Conditions, v1alpha1.ConditionBlocked))
 	f.awaitWarning("NodeDevice", a, v1alpha1.ReasonQuarantined)
 
-	s.Status.Quarantine = nil
-	require.NoError(t, f.Client.Status().Update(t.Context(), s))
+	before := q.DeepCopy()
+	q.Spec.State = v1alpha1.QuarantineLifted
+	require.NoError(t, f.Client.Patch(t.Context(), q, client.MergeFrom(before)))
 	f.awaitCondition(a, v1alpha1.ConditionBlocked, "")
 	f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
 }

@@ -3,13 +3,13 @@ package lab
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,13 +67,16 @@ func (s *scene) requireRolledBack(key, version string) {
 	eventually(s.t, "the job ends", func() bool { return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonUnhealthy })
 }
 
-// quarantined reports whether the source of the target has its image in quarantine.
+// quarantined reports whether the image of the target is quarantined.
 func (s *scene) quarantined(t target) bool {
 	var source v1alpha1.FirmwareSource
-	if s.lab.admin.Get(s.t.Context(), client.ObjectKey{Name: t.sourceName()}, &source) != nil {
+	var all v1alpha1.FirmwareQuarantineList
+	if s.lab.admin.Get(s.t.Context(), client.ObjectKey{Name: t.sourceName()}, &source) != nil || s.lab.admin.List(s.t.Context(), &all) != nil {
 		return false
 	}
-	return len(source.Status.Quarantine) == 1 && meta.IsStatusConditionTrue(source.Status.Conditions, v1alpha1.ConditionQuarantined)
+	return slices.ContainsFunc(all.Items, func(q v1alpha1.FirmwareQuarantine) bool {
+		return len(source.Status.Images) == 1 && q.Spec.Digest == source.Status.Images[0].Digest && q.Status.Scope != v1alpha1.QuarantineNone
+	})
 }
 
 // Real processes: everything a job can leave behind that is not its target.
