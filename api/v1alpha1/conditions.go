@@ -34,8 +34,8 @@ const (
 	// maintenance.
 	ConditionHeld = "Held"
 
-	// ConditionSignatureVerified says on a FirmwareSource whether every file is signed by a key or an identity that its spec trusts. It is False
-	// where the spec asks for no signature, which is no failure: Ready may be True.
+	// ConditionSignatureVerified says on a FirmwareSource whether every file is signed by a key or an identity that its spec trusts. It is absent
+	// where the spec asks for no signature.
 	ConditionSignatureVerified = "SignatureVerified"
 
 	// ConditionAdmitted says on a FirmwareJob whether it has a place in the ledger of its RolloutPolicy.

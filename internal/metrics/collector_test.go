@@ -59,7 +59,7 @@ func TestTheFleetIsCountedAtEachScrape(t *testing.T) {
 # TYPE node_firmware_devices gauge
 node_firmware_devices{class="BIOS",state="UpToDate"} 2
 node_firmware_devices{class="NIC",state="Unknown"} 1
-# HELP node_firmware_jobs Jobs that exist, by state: Queued, Admitted, Complete, Failed or Held. At most 10 finished jobs per node are kept.
+# HELP node_firmware_jobs Jobs that exist, by state: Queued, Admitted, Complete, Failed or Held. At most 10 finished jobs of each type are kept per node.
 # TYPE node_firmware_jobs gauge
 node_firmware_jobs{state="Admitted"} 1
 node_firmware_jobs{state="Complete"} 1
@@ -99,7 +99,7 @@ node_firmware_rollout_waiting_nodes{policy="default",reason="BudgetExhausted"} 7
 
 func TestTheDevicesOfATemplateAreCountedByState(t *testing.T) {
 	assert.NoError(t, testutil.CollectAndCompare(collector(t, true), strings.NewReader(`
-# HELP node_firmware_template_devices Devices of a template, by state: UpToDate, or, where the desired version does not run, Failed, Blocked or else OutOfDate. Conflicting devices match and are not assigned. The first 200 templates by name.
+# HELP node_firmware_template_devices Devices of a template, by state: UpToDate, or, where the desired version does not run, Failed, Blocked or else OutOfDate. Conflicting ones match too, and another rule of the same rank does as well; one that keeps its last assignment counts in that state as well. The first 200 templates by name.
 # TYPE node_firmware_template_devices gauge
 node_firmware_template_devices{state="Blocked",template="cx6"} 1
 node_firmware_template_devices{state="Conflicting",template="cx6"} 6

@@ -17,11 +17,11 @@ type Metric struct {
 // The metrics. All are gauges.
 var (
 	devices = metric("node_firmware_devices", "Devices by class and by the reason of their Ready condition.", "class", "state")
-	jobs    = metric("node_firmware_jobs", "Jobs that exist, by state: Queued, Admitted, Complete, Failed or Held. At most 10 finished jobs per node are kept.", "state")
+	jobs    = metric("node_firmware_jobs", "Jobs that exist, by state: Queued, Admitted, Complete, Failed or Held. At most 10 finished jobs of each type are kept per node.", "state")
 
 	poolNodes       = metric("node_firmware_rollout_nodes", "Nodes in the pool of a rollout policy.", "policy")
 	poolBudget      = metric("node_firmware_rollout_budget_nodes", "Nodes of the pool that may be unavailable at once.", "policy")
-	poolUnavailable = metric("node_firmware_rollout_unavailable_nodes", "Nodes that use up the budget: admitted, not Ready, or cordoned.", "policy")
+	poolUnavailable = metric("node_firmware_rollout_unavailable_nodes", "Nodes that use up the budget: admitted, not Ready, cordoned, at work by their own report, or not heard of.", "policy")
 	poolAdmitted    = metric("node_firmware_rollout_admitted_nodes", "Nodes in the policy's ledger, which a job may disturb now.", "policy")
 	poolQueued      = metric("node_firmware_rollout_queued_nodes", "Nodes with a job that waits for admission.", "policy")
 	poolWaiting     = metric("node_firmware_rollout_waiting_nodes", "Nodes with a job that waits for admission, by the reason of the first of them.", "policy", "reason")
@@ -33,7 +33,7 @@ var (
 	poolHalted = metric("node_firmware_rollout_halted", "Updates of a pool that are halted until a person changes spec.requests.resume, while nodes wait for that. 0 where none is.", "policy")
 	poolWave   = metric("node_firmware_rollout_wave_nodes", "Nodes of the updates under way in a pool, by the open wave of the update and by state: Succeeded and Failed in that wave, or Done, which succeeded in the waves before. A node counts once for each of its updates.", "policy", "wave", "state")
 
-	templateDevices      = metric("node_firmware_template_devices", "Devices of a template, by state: UpToDate, or, where the desired version does not run, Failed, Blocked or else OutOfDate. Conflicting devices match and are not assigned. The first 200 templates by name.", "template", "state")
+	templateDevices      = metric("node_firmware_template_devices", "Devices of a template, by state: UpToDate, or, where the desired version does not run, Failed, Blocked or else OutOfDate. Conflicting ones match too, and another rule of the same rank does as well; one that keeps its last assignment counts in that state as well. The first 200 templates by name.", "template", "state")
 	templateNodes        = metric("node_firmware_template_nodes", "Nodes that a template selects, by state: UpToDate (every assigned device runs the desired version), OutOfDate, or NotAssigned (no device is). The first 200 templates by name.", "template", "state")
 	templatesNotReported = metric("node_firmware_templates_not_reported", "Templates beyond the first 200, which have no metrics of their own.")
 
