@@ -145,10 +145,14 @@ func TestADiscoveryCanBeRequested(t *testing.T) {
 	w.discover()
 	assert.Equal(t, 2, w.net.count())
 	assert.Equal(t, "a new BIOS is out", w.get().Status.Requests.Discover)
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Requests.Discover = "" })
+	w.discover()
+	assert.Equal(t, "a new BIOS is out", w.get().Status.Requests.Discover, "it is remembered")
+	asked := w.net.count()
 	w.look()
 	w.start(Bounds{})
 	assert.Equal(t, 24*time.Hour, w.look())
-	assert.Equal(t, 2, w.net.count())
+	assert.Equal(t, asked, w.net.count())
 }
 
 // A provider that fails says why; what it offered before stays, what others offer is new, and it is asked again later.

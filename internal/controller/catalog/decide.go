@@ -146,7 +146,7 @@ func (d *decision) found(f facts) v1alpha1.FirmwareCatalogStatus {
 		LastDiscoveryTime: was.LastDiscoveryTime, Requests: was.Requests, Nodes: int32(f.nodes),
 	}
 	if o := f.outcome; o != nil {
-		out.Requests.Discover = o.Discover
+		out.Requests.Discover = cmp.Or(o.Discover, was.Requests.Discover)
 		if !failed(o) {
 			out.LastDiscoveryTime = second(o.oldest())
 		}
