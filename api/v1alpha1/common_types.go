@@ -44,29 +44,6 @@ const (
 	DowngradeAllow DowngradePolicy = "Allow"
 )
 
-// RollbackPolicy says whether a device may be updated when its running firmware could not be restored.
-// +kubebuilder:validation:Enum=Required;BestEffort
-type RollbackPolicy string
-
-const (
-	// RollbackRequired refuses to update a device whose running firmware could not be restored.
-	RollbackRequired RollbackPolicy = "Required"
-	// RollbackBestEffort updates the device anyway. If the update fails, a person has to repair it.
-	RollbackBestEffort RollbackPolicy = "BestEffort"
-)
-
-// WriteProtection says whether firmware may be written where a running write could be ended from outside.
-// +kubebuilder:validation:Enum=Required;BestEffort
-type WriteProtection string
-
-const (
-	// WriteProtectionRequired refuses to write on a host whose systemd does not keep a write out of the daemon's container. The end
-	// of that container would end the write in the middle.
-	WriteProtectionRequired WriteProtection = "Required"
-	// WriteProtectionBestEffort writes anyway, and reports it in the job's condition Protected.
-	WriteProtectionBestEffort WriteProtection = "BestEffort"
-)
-
 // RollbackKind says how the running firmware of a device can be restored after an update.
 // +kubebuilder:validation:Enum=None;ReadBack;Slot;Image
 type RollbackKind string

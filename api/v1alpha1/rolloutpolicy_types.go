@@ -136,6 +136,11 @@ type RolloutPolicyStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Rollouts []RolloutStatus `json:"rollouts,omitempty"`
+	// wavesHash is the hash of the spec.waves that rollouts are about: when the waves are edited, an update goes back to the first wave
+	// that takes more nodes. Absent where the spec has no waves.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
+	WavesHash string `json:"wavesHash,omitempty"`
 	// waiting counts the nodes that wait by reason, at most 32 reasons. The first is the reason of the node that is next in the
 	// queue.
 	// +optional
@@ -164,7 +169,8 @@ type RolloutNodes struct {
 	// budget is maxUnavailable as a number of nodes, for the current size of the pool.
 	// +optional
 	Budget int32 `json:"budget"`
-	// unavailable is the number of nodes that use up the budget: admitted, not Ready, or cordoned by somebody else.
+	// unavailable is the number of nodes that use up the budget: admitted, not Ready, cordoned by somebody else, at work by their own
+	// report, or not heard of.
 	// +optional
 	Unavailable int32 `json:"unavailable"`
 	// queued is the number of nodes that wait for admission.

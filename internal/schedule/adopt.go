@@ -23,7 +23,7 @@ func (p *pass) enter(o *pool, j *Job) {
 	p.jobs[j.UID] = j
 	n := p.node(j.Node)
 	n.holders = append(n.holders, holder{o, e})
-	if !slices.Contains(p.awayControlPlane, n.Name) {
+	if !slices.Contains(p.awayControlPlane, n) {
 		p.live(n)
 	}
 }

@@ -37,8 +37,8 @@ type pass struct {
 	// domains are by label those of the topology budgets, and disturbed the nodes that count in them.
 	domains   map[string]*domains
 	disturbed map[string]bool
-	// awayControlPlane are the nodes of the control plane that are away or have a job.
-	awayControlPlane []string
+	// awayControlPlane are the nodes of the control plane, or that may be of it, that are away or have a job.
+	awayControlPlane []*node
 	waiting          []Waiting
 	next             time.Time
 }
@@ -72,6 +72,11 @@ func (p *pass) loadPolicies() {
 			n.pools = append(n.pools, p.pools[at])
 		}
 		p.nodes[n.Name] = n
+	}
+	for name, last := range p.facts.Gone {
+		if n := p.node(name); !n.exists() {
+			n.Labels = last
+		}
 	}
 }
 

@@ -20,6 +20,8 @@ type Facts struct {
 	Policies []Policy
 	Nodes    []Node
 	Jobs     []Job
+	// Gone are the last known labels of the nodes in the ledgers that were deleted, not nil; one that is not listed may be any node.
+	Gone map[string]map[string]string
 	// OwnNode is the node the operator runs on; its jobs go last. Empty when unknown.
 	OwnNode string
 	// Due are by node the updates that the node is to get and no queued job of it does yet. A pool opens no further wave while one of its

@@ -19,20 +19,28 @@ type rollout struct {
 	running, waiting, unqueued, eligible, held int
 	// runningFrom counts the running ones by the version that they come from.
 	runningFrom map[string]int
-	// queue holds the labels of the nodes that waited or were not queued when the pass began.
-	queue []map[string]string
-	// keeps is what the first waiting node of the open wave waits for, beside the budget.
-	keeps string
+	// queue holds the nodes that waited or were not queued when the pass began, and queuedFrom the versions that they come from.
+	queue      []queued
+	queuedFrom map[string]bool
+	// keeps is what the first waiting node of the open wave waits for, beside the budget. Absent is the first node of the open wave that
+	// is not queued, where none of them is; empty otherwise.
+	keeps, absent string
 	// stopped is why the update is admitted to no node, and closed why the open wave takes no more of them, as it was said since the
 	// last admission. The zero refusals are that the update is not stopped, and that nobody has asked.
 	stopped, closed refusal
+}
+
+// queued is a node without a place that is to get an update.
+type queued struct {
+	*node
+	hasJob bool
 }
 
 // followRollouts brings the records of the policies up to date: it lifts halts, counts verdicts, halts, and opens waves. It
 // must come after the ledgers are cleaned and the budgets counted.
 func (p *pass) followRollouts() {
 	for _, o := range p.pools {
-		o.out.Resumed = o.Plan.Resume
+		o.out.Resumed = cmp.Or(o.Plan.Resume, o.Plan.Resumed)
 		if o.Plan.follows() {
 			p.load(o)
 		}
@@ -52,6 +60,9 @@ func (p *pass) followRollouts() {
 		for _, r := range o.inOrder() {
 			r.choose()
 			p.halt(o, r, failures[r.Target])
+			if o.Plan.Edited {
+				r.goBack()
+			}
 		}
 		o.trim()
 		for _, r := range o.inOrder() {
@@ -76,10 +87,7 @@ func (p *pass) load(o *pool) {
 		if r.stage >= 0 {
 			continue
 		}
-		// The waves were edited. Those that are satisfied already open again at once.
-		if !r.succeeded() {
-			r.Failed = 0
-		}
+		// The open wave is gone. Those that are satisfied already open again at once.
 		r.open(firstWave(o.Plan.Waves))
 	}
 }
@@ -89,7 +97,7 @@ func (o *pool) rollout(t Target) *rollout {
 	r := o.rollouts[t]
 	if r == nil {
 		first := firstWave(o.Plan.Waves)
-		r = &rollout{Rollout: Rollout{Target: t, Wave: first}, waves: o.Plan.Waves, stage: stageOf(o.Plan.Waves, first), runningFrom: map[string]int{}}
+		r = &rollout{Rollout: Rollout{Target: t, Wave: first}, waves: o.Plan.Waves, stage: stageOf(o.Plan.Waves, first), runningFrom: map[string]int{}, queuedFrom: map[string]bool{}}
 		o.rollouts[t] = r
 	}
 	return r
@@ -110,8 +118,9 @@ func (p *pass) loadWaiting() {
 			if r := n.pools[0].rollout(e.Target); !slices.Contains(n.waitsWith, r) {
 				n.waitsWith = append(n.waitsWith, r)
 				r.waiting++
-				r.queue = append(r.queue, n.Labels)
+				r.queue = append(r.queue, queued{n, true})
 			}
+			n.pools[0].rollout(e.Target).queuedFrom[e.From] = true
 		}
 	}
 }
@@ -131,12 +140,13 @@ func (p *pass) loadUnqueued() {
 		n.pools[0].unplanned = n.pools[0].unplanned || !planned
 		for _, e := range due {
 			r := n.pools[0].rollout(e.Target)
+			r.queuedFrom[e.From] = true
 			if slices.Contains(n.waitsWith, r) || p.runs(n, e.Target) {
 				continue
 			}
 			n.waitsWith = append(n.waitsWith, r)
 			r.unqueued++
-			r.queue = append(r.queue, n.Labels)
+			r.queue = append(r.queue, queued{n, false})
 		}
 	}
 }
@@ -171,15 +181,16 @@ func (r *rollout) run(j *Job) {
 }
 
 // beginAgain forgets the waves of an update that the pool has left since for another version of the same model, which came further than
-// its first wave: an image that is selected again begins with the first wave.
+// its first wave: an image that is selected again begins with the first wave. A version on the way to another one is left too, but no
+// node comes back to it from there.
 func (o *pool) beginAgain() {
-	leftBy := func(r *rollout) func(*rollout) bool {
-		return func(other *rollout) bool {
-			return other.Model == r.Model && other.stage > 0 && other.LastVerdict.After(r.LastVerdict) && slices.Contains(other.From, r.Version)
-		}
-	}
-	for _, r := range o.rollouts {
-		if r.waiting == 0 || r.running > 0 || r.stage == 0 || r.Halted != nil || !slices.ContainsFunc(slices.Collect(maps.Values(o.rollouts)), leftBy(r)) {
+	all := slices.Collect(maps.Values(o.rollouts))
+	for _, r := range all {
+		cameBack := slices.ContainsFunc(all, func(other *rollout) bool {
+			return other.Model == r.Model && other.stage > 0 && other.LastVerdict.After(r.LastVerdict) && slices.Contains(other.From, r.Version) &&
+				r.queuedFrom[other.Version]
+		})
+		if r.waiting == 0 || r.running > 0 || r.stage == 0 || r.Halted != nil || !cameBack {
 			continue
 		}
 		first := firstWave(o.Plan.Waves)
@@ -240,8 +251,8 @@ func (p *pass) states(o *pool) []RolloutState {
 		case s.Reason != "":
 		case r.running+r.waiting+r.unqueued == 0:
 			s.Message = fmt.Sprintf("No node waits for the update of %s; %s judged.", r.Target, quantity(r.judged(), "node is", "nodes are"))
-		case r.running == 0 && r.keeps != "":
-			s.Message = r.progress() + ". " + r.keeps
+		case r.running == 0 && r.waiting > 0 && r.waitsFor() != "":
+			s.Message = r.progress() + ". " + r.waitsFor()
 		default:
 			s.Message = r.progress() + "."
 		}
@@ -259,12 +270,20 @@ func (p *pass) closed(r *rollout) refusal {
 			"Change the nodeSelector of the wave, or label a node for it.", r.Wave, r.Target, quantity(r.waiting, "waiting node", "waiting nodes"))}
 	case r.isJudged() && r.soaked().After(p.facts.Now):
 		r.closed = refusal{WaitingForWave, fmt.Sprintf("%s; the next wave opens at %s.", r.progress(), clock(r.soaked()))}
-	case r.keeps != "" && r.running == 0:
-		r.closed = refusal{WaitingForWave, fmt.Sprintf("%s; the next wave opens when each of its nodes is judged. %s", r.progress(), r.keeps)}
+	case r.waitsFor() != "" && r.running == 0:
+		r.closed = refusal{WaitingForWave, fmt.Sprintf("%s; the next wave opens when each of its nodes is judged. %s", r.progress(), r.waitsFor())}
 	default:
 		r.closed = refusal{WaitingForWave, r.progress() + "; the next wave opens when each of its nodes is judged."}
 	}
 	return r.closed
+}
+
+// waitsFor is what the nodes of the open wave wait for, beside the budget; empty where that is nothing.
+func (r *rollout) waitsFor() string {
+	if r.keeps == "" && r.absent != "" {
+		return fmt.Sprintf("Node %[1]s has no job yet; kubectl describe nodefirmware %[1]s may say why.", r.absent)
+	}
+	return r.keeps
 }
 
 // progress says how far the open wave is.

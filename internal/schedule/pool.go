@@ -50,6 +50,9 @@ func (p *pass) count() {
 	for _, o := range p.pools {
 		for _, e := range o.out.Ledger {
 			p.use(o, e.Node)
+			if n := p.node(e.Node); !n.exists() {
+				p.live(n)
+			}
 			if p.jobs[e.UID].State == Held {
 				o.out.Held = append(o.out.Held, e.Node)
 			}

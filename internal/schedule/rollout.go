@@ -19,8 +19,9 @@ const Rest = "rest"
 
 // Plan is how a policy lets an update spread over its pool. The zero Plan lets it spread at once, and follows no update.
 type Plan struct {
-	// Waves are in order.
-	Waves []Wave
+	// Waves are in order. Edited says that they are others than when Rollouts was recorded.
+	Waves  []Wave
+	Edited bool
 	// Halt is nil for the default, which is one failure.
 	Halt *Halt
 	// Resume is the request of a person to lift the halts, and Resumed the one that was acted on last.

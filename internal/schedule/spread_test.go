@@ -63,6 +63,23 @@ func TestAPercentageCountsTheRefused(t *testing.T) {
 	assert.Equal(t, 30, schedule.Decide(f).Policies[0].Rollouts[0].Nodes)
 }
 
+// A node that runs with the update is counted once, also while it is not known yet that it needs no other job.
+func TestARunningNodeCountsOnce(t *testing.T) {
+	f := spreading(3, 3, schedule.Plan{Halt: &schedule.Halt{}})
+	f.Jobs[0].State, f.Policies[0].Ledger = schedule.Admitted, []schedule.Entry{entry(f.Jobs[0])}
+	f.Due = map[string][]schedule.Edge{"n0": {edges[0]}, "n1": nil, "n2": nil}
+	assert.Equal(t, 3, schedule.Decide(f).Policies[0].Rollouts[0].Nodes)
+}
+
+// The time of a verdict is rounded up: the API keeps whole seconds, and no soak becomes shorter by that.
+func TestNoSoakIsCutShort(t *testing.T) {
+	f := spreading(2, 2, schedule.Plan{Halt: &schedule.Halt{}})
+	f.Now = epoch.Add(time.Millisecond)
+	f.Jobs[0].State, f.Jobs[0].Edges[0].Verdict = schedule.Finished, schedule.Succeeded
+	f.Policies[0].Ledger = []schedule.Entry{entry(f.Jobs[0])}
+	assert.Equal(t, epoch.Add(time.Second), schedule.Decide(f).Policies[0].Rollouts[0].LastVerdict)
+}
+
 // A wave is not left while one of its nodes is about to be queued again, or while nobody knows yet what a node is to get.
 func TestAWaveWaitsForARetry(t *testing.T) {
 	plan := schedule.Plan{
@@ -96,6 +113,40 @@ func TestAVersionSelectedAgainBeginsAnew(t *testing.T) {
 	assert.Len(t, names(schedule.Decide(f)), 3, "the other version never left its canary")
 }
 
+// A version on the way to another one is left without being selected again (R000-53): its waves go on.
+func TestAHopKeepsItsWaves(t *testing.T) {
+	one, ten := intstr.FromInt32(1), intstr.FromInt32(10)
+	newer := schedule.Target{Model: edges[0].Model, Version: "3", Digest: "sha256:c"}
+	plan := schedule.Plan{Waves: []schedule.Wave{{Name: "one", Size: &one}, {Name: "ten", Size: &ten}}, Rollouts: []schedule.Rollout{
+		{Target: edges[0].Target, Wave: "ten", From: []string{"1"}, Done: 1, Succeeded: 9, LastVerdict: epoch.Add(-48 * time.Hour)},
+		{Target: newer, Wave: "ten", From: []string{"2"}, Done: 1, Succeeded: 9, LastVerdict: epoch.Add(-24 * time.Hour)},
+	}}
+	f := from(spreading(3, 3, plan), "1", "1", "1")
+	assert.Len(t, names(schedule.Decide(f)), 3)
+
+	f.Jobs[2].Edges[0].From = "3" // a person selected the hop for this node
+	assert.Len(t, names(schedule.Decide(f)), 1, "it is selected again")
+}
+
+// What is selected again keeps a halt until a person lifts it, and its waves while a node runs with it.
+func TestSelectedAgainWhileItRuns(t *testing.T) {
+	one := intstr.FromInt32(1)
+	newer := schedule.Target{Model: edges[0].Model, Version: "3", Digest: "sha256:c"}
+	plan := schedule.Plan{Waves: []schedule.Wave{{Name: "one", Size: &one}}, Rollouts: []schedule.Rollout{
+		{Target: edges[0].Target, Wave: schedule.Rest, From: []string{"1", "3"}, Done: 1, Succeeded: 8, LastVerdict: epoch.Add(-48 * time.Hour)},
+		{Target: newer, Wave: schedule.Rest, From: []string{"2"}, Done: 1, Succeeded: 8, LastVerdict: epoch.Add(-24 * time.Hour)},
+	}}
+	f := from(spreading(4, 3, plan), "3", "3", "3", "3")
+	f.Policies[0].Plan.Rollouts[0].Halted = &schedule.Halted{Time: epoch, Message: "Job x failed."}
+	d := schedule.Decide(f)
+	assert.Empty(t, names(d))
+	assert.NotNil(t, d.Policies[0].Rollouts[0].Halted)
+
+	f.Policies[0].Plan.Rollouts[0].Halted = nil
+	f.Jobs[0].State, f.Policies[0].Ledger = schedule.Admitted, []schedule.Entry{entry(f.Jobs[0])}
+	assert.Equal(t, []string{"n1", "n2"}, names(schedule.Decide(f)))
+}
+
 // A retry follows the failed job though the clock of the API server was put back in between.
 func TestARetryFollowsWhateverTheClock(t *testing.T) {
 	holds, retry := job("n0", 5, schedule.Held), job("n0", 1, schedule.Queued)
@@ -115,6 +166,44 @@ func TestANodeThatHoldsAWaveIsNamed(t *testing.T) {
 	r := schedule.Decide(f).Policies[0].Rollouts[0]
 	assert.Contains(t, r.Message, "0 of 1 node judged")
 	assert.Contains(t, r.Message, "Node n1 is not Ready")
+}
+
+// Where the wave waits for a node that nobody queues a job for, such as one whose daemon is down, that node is named.
+func TestAnAbsentNodeIsNamed(t *testing.T) {
+	canary := schedule.Wave{Name: "canary", Selector: labels.SelectorFromSet(labels.Set{"canary": "true"})}
+	f := spreading(2, 2, schedule.Plan{Waves: []schedule.Wave{canary}})
+	for _, name := range []string{"d", "c"} {
+		f.Nodes = append(f.Nodes, schedule.Node{Name: name, Ready: true, Labels: map[string]string{"canary": "true"}})
+	}
+	f.Due = map[string][]schedule.Edge{"n0": nil, "n1": nil, "c": {edges[0]}, "d": {edges[0]}}
+	d := schedule.Decide(f)
+	assert.Empty(t, names(d))
+	const says = "0 of 2 nodes judged"
+	assert.Contains(t, d.Policies[0].Rollouts[0].Message, says)
+	assert.Contains(t, d.Policies[0].Rollouts[0].Message, "Node c has no job yet")
+	assert.Contains(t, d.Wait[0].Message, "Node c has no job yet")
+
+	f.Nodes[1].Labels, f.Nodes[1].Ready = map[string]string{"canary": "true"}, false
+	r := schedule.Decide(f).Policies[0].Rollouts[0]
+	assert.Contains(t, r.Message, "Node n1 is not Ready")
+	assert.NotContains(t, r.Message, "has no job yet", "what a job waits for is known better")
+}
+
+// A request that is taken back is remembered: the same text again is no new one.
+func TestResumeIsRemembered(t *testing.T) {
+	halt := &schedule.Halt{MaxFailures: intstr.FromInt32(1)}
+	halted := schedule.Rollout{Target: edges[0].Target, Wave: schedule.Rest, Failed: 1, Consecutive: 2, Halted: &schedule.Halted{Time: epoch, Message: "Job x failed."}}
+	f := spreading(2, 1, schedule.Plan{Halt: halt, Resume: "a", Rollouts: []schedule.Rollout{halted}})
+	d := schedule.Decide(f)
+	require.Len(t, names(d), 1)
+	assert.Zero(t, d.Policies[0].Rollouts[0].Failed)
+	assert.Zero(t, d.Policies[0].Rollouts[0].Consecutive, "failures count from 0 again")
+	f.Policies[0].Plan.Resumed, f.Policies[0].Plan.Resume = d.Policies[0].Resumed, ""
+	assert.Equal(t, "a", schedule.Decide(f).Policies[0].Resumed)
+	f.Policies[0].Plan.Resume = "a"
+	assert.Empty(t, names(schedule.Decide(f)))
+	f.Policies[0].Plan.Resume = "b"
+	assert.Len(t, names(schedule.Decide(f)), 1)
 }
 
 func TestHalts(t *testing.T) {
@@ -190,6 +279,69 @@ func TestOneOfTheControlPlaneGoesAtATime(t *testing.T) {
 	assert.Contains(t, d.Wait[0].Message, "Node n0 of the control plane")
 	f.Nodes[2].Ready = false
 	assert.Len(t, schedule.Decide(f).Admit, 1, "the worker alone")
+}
+
+// Whatever takes a node of the control plane away keeps the others: a job that its daemon alone knows, silence, or a job under way on a node
+// whose Node was deleted, and also one of which nobody knows what it was.
+func TestTheControlPlaneIsKept(t *testing.T) {
+	of := map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	facts := func() schedule.Facts {
+		f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(9))}, Nodes: nodes(3)}
+		for i := range f.Nodes {
+			f.Nodes[i].Labels = of
+		}
+		f.Jobs = []schedule.Job{job("n0", 0, schedule.Admitted), job("n1", 1, schedule.Queued)}
+		return f
+	}
+	deleted := func(f *schedule.Facts) {
+		f.Policies[0].Ledger = []schedule.Entry{entry(f.Jobs[0])}
+		f.Nodes = f.Nodes[1:]
+	}
+	for name, c := range map[string]struct {
+		happen func(*schedule.Facts)
+		goes   bool
+	}{
+		"a job that is lost":         {func(f *schedule.Facts) { f.Jobs, f.Nodes[0].Runs = f.Jobs[1:], "lost" }, false},
+		"held by a job that is lost": {func(f *schedule.Facts) { f.Jobs, f.Nodes[0].Held = f.Jobs[1:], true }, false},
+		"silence":                    {func(f *schedule.Facts) { f.Jobs, f.Nodes[0].Unheard = f.Jobs[1:], true }, false},
+		"deleted":                    {func(f *schedule.Facts) { deleted(f); f.Gone = map[string]map[string]string{"n0": of} }, false},
+		"deleted and unknown":        {deleted, false},
+		"a deleted worker":           {func(f *schedule.Facts) { deleted(f); f.Gone = map[string]map[string]string{"n0": {}} }, true},
+		"nothing":                    {func(f *schedule.Facts) { f.Jobs = f.Jobs[1:] }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := facts()
+			c.happen(&f)
+			d := schedule.Decide(f)
+			assert.Equal(t, c.goes, len(d.Policies[0].Add) == 1)
+			if !c.goes {
+				assert.Contains(t, d.Wait[0].Message, "n0")
+				assert.Contains(t, d.Wait[0].Message, "control plane")
+			}
+		})
+	}
+}
+
+// A node that is deleted with its job under way stays in its rack.
+func TestADeletedNodeStaysInItsRack(t *testing.T) {
+	f := schedule.Facts{Nodes: racks("r1", "r1"), Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(9))}}
+	f.Policies[0].Topology = []schedule.TopologyBudget{{Key: "rack", MaxUnavailable: intstr.FromInt32(1)}}
+	f.Jobs = []schedule.Job{job(f.Nodes[0].Name, 0, schedule.Admitted), job(f.Nodes[1].Name, 1, schedule.Queued)}
+	f.Policies[0].Ledger = []schedule.Entry{entry(f.Jobs[0])}
+	f.Gone = map[string]map[string]string{f.Nodes[0].Name: f.Nodes[0].Labels}
+	f.Nodes = f.Nodes[1:]
+	assert.Empty(t, names(schedule.Decide(f)))
+	f.Gone[f.Jobs[0].Node] = map[string]string{"rack": "r2"}
+	assert.Len(t, names(schedule.Decide(f)), 1)
+}
+
+// A node that is cordoned, or not Ready, costs its rack nothing more.
+func TestACordonedNodeCostsItsRackNothing(t *testing.T) {
+	f := schedule.Facts{Nodes: racks("r1", "r1"), Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(9)), policy("a", "pool in (a)", intstr.FromInt32(9))}}
+	f.Policies[1].Topology = []schedule.TopologyBudget{{Key: "rack", MaxUnavailable: intstr.FromInt32(1)}}
+	f.Nodes[0].Labels["pool"], f.Nodes[0].Cordoned = "a", true
+	f.Jobs = []schedule.Job{job(f.Nodes[0].Name, 0, schedule.Queued)}
+	assert.Len(t, schedule.Decide(f).Admit, 1)
 }
 
 // A rack that pools share is disturbed once, as far as the policies have a budget for it.

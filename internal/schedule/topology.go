@@ -88,10 +88,13 @@ func (p *pass) disturb(name string) {
 	}
 }
 
-// live notes whether a node of the control plane is away, or is about to be: is not Ready, or has a job.
+// live notes whether a node of the control plane is away, or is about to be: is not Ready, or has a job. So may one be that was deleted
+// with its job under way: the machine is still a member of etcd.
 func (p *pass) live(n *node) {
-	if _, is := n.Labels[controlPlane]; is && (!n.Ready || len(n.holders) > 0 || n.atWork() || n.Unheard) {
-		p.awayControlPlane = append(p.awayControlPlane, n.Name)
+	_, is := n.Labels[controlPlane]
+	unknown := n.Labels == nil && !n.exists()
+	if (is || unknown) && (!n.Ready || len(n.holders) > 0 || n.atWork() || n.Unheard) {
+		p.awayControlPlane = append(p.awayControlPlane, n)
 	}
 }
 
@@ -102,9 +105,14 @@ func (p *pass) quorum(c *candidate) (Reason, string) {
 		return "", ""
 	}
 	for _, other := range p.awayControlPlane {
-		if other != c.node.Name {
+		switch {
+		case other == c.node:
+		case !other.exists():
+			return BudgetExhausted, fmt.Sprintf("Node %s was deleted while its job runs, and is or may be of the control plane; of the nodes with label %s "+
+				"one goes at a time.", other.holders[0].entry.Node, controlPlane)
+		default:
 			return BudgetExhausted, fmt.Sprintf("Node %s of the control plane is away or has a job; of the nodes with label %s one goes at a time.",
-				other, controlPlane)
+				other.Name, controlPlane)
 		}
 	}
 	return "", ""
@@ -115,12 +123,11 @@ func (p *pass) crowded(c *candidate) (Reason, string) {
 	for _, b := range c.pool.Topology {
 		value := c.node.Labels[b.Key]
 		size, after := p.domains[b.Key].size[value], p.domains[b.Key].used[value]
-		counts := p.disturbed[c.job.Node]
 		if value == "" {
-			size, after, counts = c.pool.apart[b.Key].size, c.pool.apart[b.Key].used, c.pool.used[c.job.Node]
+			size, after = c.pool.apart[b.Key].size, c.pool.apart[b.Key].used
 		}
 		budget := Budget(b.MaxUnavailable, size)
-		if !counts {
+		if !c.pool.used[c.job.Node] {
 			after++
 		}
 		switch {

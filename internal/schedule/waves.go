@@ -72,10 +72,33 @@ func (w Wave) chooses(node map[string]string) bool {
 
 // choose counts the nodes without a place that the open wave chooses.
 func (r *rollout) choose() {
-	r.eligible = 0
-	for _, node := range r.queue {
-		if r.includes(node) {
-			r.eligible++
+	r.eligible, r.absent = 0, ""
+	anyJob := false
+	for _, n := range r.queue {
+		if !r.includes(n.Labels) {
+			continue
+		}
+		r.eligible++
+		anyJob = anyJob || n.hasJob
+		if r.absent == "" || n.Name < r.absent {
+			r.absent = n.Name
+		}
+	}
+	if anyJob {
+		r.absent = ""
+	}
+}
+
+// goBack opens the first wave before the open one that takes more nodes, after the waves were edited. Those that are full are not
+// waited for again.
+func (r *rollout) goBack() {
+	for stage := range r.stage {
+		before := *r
+		before.stage = stage
+		before.choose()
+		if before.free() > 0 && before.eligible > 0 {
+			r.open(r.waves[stage].Name)
+			return
 		}
 	}
 }

@@ -90,6 +90,36 @@ func TestEditedWavesBeginWhereTheyAreNotSatisfied(t *testing.T) {
 	assert.Equal(t, []int{2, 4}, batches(f))
 }
 
+// Waves that are edited in the middle of an update hold it back at once, also where the name of the open wave stays (R000-53). What was
+// satisfied is not waited for again.
+func TestEditedWavesGoBack(t *testing.T) {
+	one, three, five, six := intstr.FromInt32(1), intstr.FromInt32(3), intstr.FromInt32(5), intstr.FromInt32(6)
+	record := func(wave string, succeeded int) []schedule.Rollout {
+		return []schedule.Rollout{{Target: edges[0].Target, Wave: wave, From: []string{"1"}, Succeeded: succeeded, LastVerdict: epoch}}
+	}
+	day := 24 * time.Hour
+	for name, c := range map[string]struct {
+		waves  []schedule.Wave
+		record []schedule.Rollout
+		admits int
+		open   string
+	}{
+		"added to none":              {[]schedule.Wave{{Name: "one", Size: &one, Soak: day}, {Name: "five", Size: &five, Soak: day}}, record(schedule.Rest, 2), 3, "five"},
+		"put before the open one":    {[]schedule.Wave{{Name: "three", Size: &three, Soak: day}, {Name: "six", Size: &six}}, record("six", 2), 1, "three"},
+		"satisfied already":          {[]schedule.Wave{{Name: "one", Size: &one, Soak: day}, {Name: "six", Size: &six}}, record("six", 2), 4, "six"},
+		"a shorter soak":             {[]schedule.Wave{{Name: "one", Size: &one, Soak: day}, {Name: "three", Size: &three}}, record("three", 3), 17, schedule.Rest},
+		"a selector nobody has left": {[]schedule.Wave{{Name: "canary", Selector: mustSelect("canary"), Soak: day}, {Name: "six", Size: &six}}, record("six", 2), 4, "six"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := spreading(20-c.record[0].Succeeded, 100, schedule.Plan{Waves: c.waves, Edited: true, Rollouts: c.record})
+			d := schedule.Decide(f)
+			assert.Len(t, d.Policies[0].Add, c.admits)
+			assert.Equal(t, c.open, d.Policies[0].Rollouts[0].Wave)
+			assert.Equal(t, c.record[0].Succeeded, d.Policies[0].Rollouts[0].Done+d.Policies[0].Rollouts[0].Succeeded, "no success is forgotten")
+		})
+	}
+}
+
 // The retry of a held node is not stopped by the halt that the node caused: it disturbs no further node.
 func TestTheRetryOfAHeldNodeGoesOnInSpiteOfTheHalt(t *testing.T) {
 	f := spreading(2, 2, schedule.Plan{Halt: &schedule.Halt{MaxFailures: intstr.FromInt32(1)}})

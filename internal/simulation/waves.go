@@ -21,7 +21,7 @@ const maxFollowed = 8
 // person looks after a halted update some time later.
 func (r *run) follow(p *pool, o schedule.Outcome) {
 	plan := &r.facts.Policies[p.at].Plan
-	plan.Rollouts, plan.Resumed, plan.Judged = plan.Rollouts[:0:0], o.Resumed, o.Judged
+	plan.Rollouts, plan.Resumed, plan.Judged, plan.Edited = plan.Rollouts[:0:0], o.Resumed, o.Judged, false
 	halted := false
 	for _, state := range o.Rollouts {
 		p.phases(state.Target).follow(state.Rollout, plan)

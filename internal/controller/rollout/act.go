@@ -74,6 +74,7 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	p := old.DeepCopy()
 	p.Status.ObservedGeneration = p.Generation
 	p.Status.Admitted = ledgerOf(o.Ledger)
+	p.Status.WavesHash = wavesHash(p.Spec.Waves)
 	writeRollouts(&p.Status, o)
 	p.Status.Waiting = waitingOf(o.Queue)
 	p.Status.Nodes = &v1alpha1.RolloutNodes{
@@ -81,7 +82,7 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 		Refused: int32(r.refused(p.Name)),
 	}
 	p.Status.NextWindowTime = nextWindow(o.Window)
-	r.writeProgress(old, &p.Status, f.ends(o), o, r.calendars.of(old).Calendar)
+	measured := r.writeProgress(old, &p.Status, f.ends(o), o, r.calendars.of(old).Calendar)
 	policy := policyWith(old, r.calendars.of(old), r.expected)
 	p.Status.Conditions = status.Policy(status.PolicyFacts{
 		Outcome: o, Refused: r.refused(p.Name), Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted,
@@ -89,11 +90,13 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	}, old.Status.Conditions, p.Generation, r.now())
 	shorten(&p.Status)
 	if equality.Semantic.DeepEqual(old.Status, p.Status) {
+		r.paces[old.UID] = measured
 		return nil
 	}
 	if err := fieldset.ApplyRollout(ctx, r.client, p); err != nil {
 		return err
 	}
+	r.paces[old.UID] = measured
 	r.reportPolicy(old, p, o)
 	return nil
 }

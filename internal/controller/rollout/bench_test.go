@@ -17,14 +17,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 )
 
@@ -52,6 +55,16 @@ func (f *fleet) List(_ context.Context, list client.ObjectList, _ ...client.List
 }
 
 // Create answers with no time, so that no report is too old.
+var schemeOnce = sync.OnceValues(apitest.Scheme)
+
+func (*fleet) GroupVersionKindFor(o runtime.Object) (schema.GroupVersionKind, error) {
+	scheme, err := schemeOnce()
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	return apiutil.GVKForObject(o, scheme)
+}
+
 func (f *fleet) Create(context.Context, client.Object, ...client.CreateOption) error { return nil }
 
 func (f *fleet) Status() client.SubResourceWriter { return keeper{f: f} }

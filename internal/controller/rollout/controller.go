@@ -66,10 +66,12 @@ type Reconciler struct {
 	durations Durations
 	// expected is how long a job takes about which too little is known, and paces are how fast the jobs of the policies end.
 	expected time.Duration
-	paces    map[types.UID]*pace
+	paces    map[types.UID]pace
 	queues   *queue.Queues
 	unheard  unheard
 	lost     lost
+	// labels are the last known ones of the nodes in the ledgers.
+	labels map[string]map[string]string
 	// admit and explain tell jobs that they may run, and why they wait.
 	admit, explain *teller
 	// passes is the queue of the passes; nil until the controller runs. Pause is how long events are gathered before one.
@@ -82,7 +84,7 @@ type Reconciler struct {
 // last; it may be empty.
 func New(c client.Client, direct client.Reader, recorder events.EventRecorder, now func() time.Time, ownNode string) *Reconciler {
 	r := &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, written: map[types.UID]admitted{},
-		calendars: calendars{}, expected: DefaultExpected, paces: map[types.UID]*pace{}}
+		calendars: calendars{}, expected: DefaultExpected, paces: map[types.UID]pace{}}
 	r.admit, r.explain = newTeller(r.writeAdmitted, r.soon), newTeller(r.writeAdmitted, r.soon)
 	return r
 }

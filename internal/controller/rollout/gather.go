@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,6 +75,7 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 		return f, err
 	}
 	r.lost.note(f, r.now())
+	r.rememberLabels(f)
 	r.noteWorking(f)
 	r.dropSeen(f)
 	r.calendars.keep(f.policies)
@@ -104,6 +106,25 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 // newDefaultPolicy is the policy that takes every node no other one selects, as it is before the first write of act.
 func newDefaultPolicy() *v1alpha1.RolloutPolicy {
 	return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy}}
+}
+
+// rememberLabels keeps the labels of the nodes in the ledgers, in case one of them is deleted before its job has ended. A process that
+// never saw such a node does not know them.
+func (r *Reconciler) rememberLabels(f facts) {
+	labels := map[string]map[string]string{}
+	for _, p := range f.policies {
+		for _, e := range p.Status.Admitted {
+			if n := f.nodes[e.Node]; n != nil {
+				labels[e.Node] = maps.Clone(n.Labels)
+				if n.Labels == nil {
+					labels[e.Node] = map[string]string{}
+				}
+			} else if last, known := r.labels[e.Node]; known {
+				labels[e.Node] = last
+			}
+		}
+	}
+	r.labels = labels
 }
 
 func (f facts) addJob(j *v1alpha1.FirmwareJob) { f.jobs[string(j.UID)] = j }
@@ -189,7 +210,7 @@ func (r *Reconciler) readReport(ctx context.Context, f facts, node string) error
 func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	out := schedule.Facts{
 		Now: r.now(), OwnNode: r.ownNode, UnheardUntil: r.unheard.until, Due: r.due(), Policies: make([]schedule.Policy, 0, len(f.policies)),
-		Nodes: make([]schedule.Node, 0, len(f.nodes)), Jobs: make([]schedule.Job, 0, len(f.jobs)),
+		Nodes: make([]schedule.Node, 0, len(f.nodes)), Jobs: make([]schedule.Job, 0, len(f.jobs)), Gone: r.labels,
 	}
 	learned := false
 	for _, p := range f.policies {

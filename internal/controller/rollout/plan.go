@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -22,6 +23,7 @@ const maxMessage = 1024
 // planOf is how updates spread over the pool of a policy, and why that cannot be worked with; empty where it can.
 func planOf(p *v1alpha1.RolloutPolicy) (out schedule.Plan, invalid string) {
 	out = schedule.Plan{Resume: resumeOf(p.Spec.Requests), Resumed: resumeOf(p.Status.Requests), Halt: haltOf(p.Spec.Halt)}
+	out.Edited = p.Status.WavesHash != wavesHash(p.Spec.Waves)
 	before := 0
 	for i, w := range p.Spec.Waves {
 		wave := schedule.Wave{Name: w.Name, Size: w.Size, Soak: w.Soak.Duration(0)}
@@ -49,6 +51,15 @@ func planOf(p *v1alpha1.RolloutPolicy) (out schedule.Plan, invalid string) {
 		}
 	}
 	return out, invalid
+}
+
+// wavesHash tells waves from others; empty for none.
+func wavesHash(waves []v1alpha1.RolloutWave) string {
+	if len(waves) == 0 {
+		return ""
+	}
+	content, _ := json.Marshal(waves) // it holds nothing that cannot be written
+	return v1alpha1.ContentHash(string(content))
 }
 
 // percent is the size of a wave as a percentage, 0 where it is none.

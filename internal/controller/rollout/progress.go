@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -19,11 +18,25 @@ const (
 	minEnded = 3
 )
 
-// pace is how fast the jobs of a pool end, as this process measured it.
+// pace is how fast the jobs of a pool end, as this process measured it since the rollout began: only while the rollout was steady, and
+// the pool was open.
 type pace struct {
-	// since is when it began to measure, or when the rollout began after that.
-	since time.Time
-	ended int
+	// ended counts the jobs that ended in the time elapsed.
+	ended   int
+	elapsed time.Duration
+	// at is when it was last measured, and steady says that the time since then counts.
+	at     time.Time
+	steady bool
+}
+
+// next measures up to now.
+func (p pace) next(now time.Time, ended int, steady bool, open *window.Calendar) pace {
+	if p.steady {
+		p.ended += ended
+		p.elapsed += open.Elapsed(p.at, now)
+	}
+	p.at, p.steady = now, steady
+	return p
 }
 
 // ends counts the jobs that leave the ledger of a policy now.
@@ -56,36 +69,29 @@ func waitingOf(waiting []schedule.Waiting) (out []v1alpha1.WaitingNodes) {
 }
 
 // writeProgress says when the rollout of a pool began and when it will end. The estimate is derived anew only when a job ended or other
-// nodes wait for other reasons, so that the mere passing of time writes nothing. Only the time in which the pool is open counts.
-func (r *Reconciler) writeProgress(old *v1alpha1.RolloutPolicy, s *v1alpha1.RolloutPolicyStatus, ended int, o schedule.Outcome, open *window.Calendar) {
+// nodes wait for other reasons, so that the mere passing of time writes nothing. It returns the pace that it is derived from, which counts
+// once the status is written.
+func (r *Reconciler) writeProgress(old *v1alpha1.RolloutPolicy, s *v1alpha1.RolloutPolicyStatus, ended int, o schedule.Outcome, open *window.Calendar) pace {
 	now := r.now().Truncate(time.Second)
 	atRest := len(o.Queue)+len(o.Ledger) == 0
 	wasAtRest := s.StartTime == nil || meta.IsStatusConditionTrue(old.Status.Conditions, v1alpha1.ConditionComplete)
+	p := r.paces[old.UID]
 	if !atRest && wasAtRest {
 		s.StartTime, s.EstimatedCompletionTime = timeOf(now), nil
-		delete(r.paces, old.UID)
+		p = pace{}
 	}
-	p := r.paceOf(old.UID, now)
-	p.ended += ended
+	p = p.next(now, ended, !atRest && isSteady(o), open)
 	left := len(o.Queue) + len(o.Ledger) + r.refused(old.Name)
 	switch same := slices.Equal(old.Status.Waiting, s.Waiting); {
 	case atRest || !isSteady(o):
 		s.EstimatedCompletionTime = nil
 	case p.ended < minEnded || p.ended < o.Budget: // what another process derived holds
 	case ended > 0 || !same || s.EstimatedCompletionTime == nil:
-		each := max(time.Second, open.Elapsed(p.since, now)/time.Duration(p.ended))
+		each := max(time.Second, p.elapsed/time.Duration(p.ended))
 		s.EstimatedCompletionTime = nil
 		if end := open.After(now, time.Duration(left)*each); !end.IsZero() {
 			s.EstimatedCompletionTime = timeOf(end.Truncate(time.Minute))
 		}
-	}
-}
-
-func (r *Reconciler) paceOf(policy types.UID, now time.Time) *pace {
-	p := r.paces[policy]
-	if p == nil {
-		p = &pace{since: now}
-		r.paces[policy] = p
 	}
 	return p
 }

@@ -263,3 +263,62 @@ func priorityTemplate(priority int32) *v1alpha1.FirmwareTemplate {
 		}},
 	}}
 }
+
+// R000-53: waves that a person adds in the middle of an update hold it back, an edit of anything else does not, and neither does another
+// operator, which reads what the waves were.
+func TestWavesAreAddedOnTheWay(t *testing.T) {
+	w := newWorld(t)
+	p := newPolicy("default", intstr.FromInt32(2), nil)
+	p.Spec.Halt = &v1alpha1.RolloutHalt{MaxFailures: ptr.To(intstr.FromInt32(1))}
+	w.create(p)
+	for i := range 9 {
+		name := fmt.Sprintf("n%d", i)
+		w.create(newNode(name, nil))
+		w.queue("j"+name[1:], name)
+	}
+	o := w.operator()
+	o.pass()
+	require.Equal(t, []string{"j0", "j1"}, w.admitted())
+	w.complete("j0")
+	w.complete("j1")
+	three := intstr.FromInt32(3)
+	w.change("default", func(p *v1alpha1.RolloutPolicy) {
+		p.Spec.Waves = []v1alpha1.RolloutWave{{Name: "three", Size: &three, Soak: "1h"}}
+	})
+	o.pass()
+	require.Equal(t, []string{"j2"}, w.admitted(), "the third of the wave")
+	assert.Equal(t, "three", w.rollout("default").Wave)
+	w.complete("j2")
+	o.pass()
+	require.Empty(t, w.admitted(), "it soaks")
+	w.clock = w.clock.Add(time.Hour)
+	o = w.operator()
+	o.pass()
+	require.Equal(t, []string{"j3", "j4"}, w.admitted())
+	w.change("default", func(p *v1alpha1.RolloutPolicy) { p.Spec.MaxUnavailable = ptr.To(intstr.FromInt32(3)) })
+	o.pass()
+	assert.Equal(t, []string{"j3", "j4", "j5"}, w.admitted())
+	assert.Equal(t, "rest", w.rollout("default").Wave)
+}
+
+// A node of the control plane whose Node is deleted under its job keeps the others of the control plane, and no worker where it is known
+// to have been one.
+func TestADeletedNodeIsRemembered(t *testing.T) {
+	w := newWorld(t)
+	w.create(newPolicy("default", intstr.FromInt32(2), nil))
+	control := map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	for name, labels := range map[string]map[string]string{"c0": control, "c1": control, "w0": nil} {
+		w.create(newNode(name, labels))
+	}
+	w.queue("j0", "c0")
+	o := w.operator()
+	o.pass()
+	require.Equal(t, []string{"j0"}, w.admitted())
+	o.pass()
+	require.NoError(t, w.Delete(t.Context(), newNode("c0", nil)))
+	w.queue("j1", "c1")
+	w.queue("j2", "w0")
+	o.pass()
+	assert.Equal(t, []string{"j0", "j2"}, w.admitted())
+	assert.Contains(t, w.message("j1"), "Node c0 was deleted")
+}
