@@ -260,7 +260,7 @@ func TestImagesForOneBoardMayBeForDifferentModels(t *testing.T) { // R001-16
 		"for the same board, one of a maker": {model("15b3", "", "MT_1"), model("", "", "MT_1"), true},
 		"for the same board, one of any":     {model("any", "", "MT_1"), model("8086", "", "MT_1"), true},
 		"for the same board of two makers":   {model("15b3", "", "MT_1"), model("8086", "", "MT_1"), false},
-		"for the same board of one maker":   {model("Dell Inc.", "", "MT_1"), model("dell-inc", "", "MT_1"), true},
+		"for the same board of one maker":    {model("Dell Inc.", "", "MT_1"), model("dell-inc", "", "MT_1"), true},
 		"for the same board of two models":   {model("", "101d", "MT_1"), model("", "1021", "MT_1"), false},
 		"for the same model":                 {model("", "101d"), model("", "101D "), true},
 		"for the same model of one maker":    {model("15b3", "101d"), model("", "101d"), true},
