@@ -107,12 +107,12 @@ func (r *Reconciler) request(f facts, d *decision) {
 }
 
 // fresh are the answers that are younger than a time: those of providers that did not fail when another one did, which need not be
-// asked again. The sources are never asked.
+// asked again. The sources are never asked. An answer is from the second that the status gives, so that a discovery that is due asks.
 func fresh(answers []Answered, providers []v1alpha1.CatalogProvider, since time.Time) []Answered {
 	var out []Answered
 	for _, a := range answers {
 		asked := slices.ContainsFunc(providers, func(p v1alpha1.CatalogProvider) bool { return p.Name == a.Provider && isAsked(p) })
-		if asked && a.Err == nil && a.At.After(since) {
+		if asked && a.Err == nil && a.At.Truncate(time.Second).After(since) {
 			out = append(out, a)
 		}
 	}

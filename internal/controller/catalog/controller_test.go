@@ -114,6 +114,20 @@ func TestACatalogIsRefreshedWhenItsIntervalHasPassed(t *testing.T) {
 	assert.Equal(t, []string{"1.2"}, versionsOf(w.component(v1alpha1.ClassNIC)))
 }
 
+// The status keeps whole seconds, and an answer is as old as the status says.
+func TestADiscoveryThatIsDueAsks(t *testing.T) {
+	w := newWorld(t)
+	w.clock = w.clock.Add(700 * time.Millisecond)
+	w.node("n1", "PowerEdge R650", "22.40.1000")
+	w.look()
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("1.1"))
+	w.discover()
+	w.clock = w.clock.Truncate(time.Second).Add(24 * time.Hour)
+	w.discover()
+	assert.Equal(t, 2, w.net.count())
+}
+
 // A new process goes on where the old one was: what is fresh is not asked for, what is stale is, and what was found stays.
 func TestANewProcessAsksOnlyWhenItIsDue(t *testing.T) {
 	w := newWorld(t)
