@@ -121,12 +121,14 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 	}
 	pools := quarantine.NewPools(policies.Items)
 	f.pool = pools.Of(nodeLabels)
+	var unread error
 	f.bad = quarantine.Compute(quarantine.Facts{Jobs: jobs, Quarantines: f.quarantines, Now: f.now, Pool: func(name string) string {
 		var node corev1.Node
-		if err := r.client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil { // it is gone, and so are its labels
-			return pools.Of(nil)
+		err := r.client.Get(ctx, types.NamespacedName{Name: name}, &node)
+		if client.IgnoreNotFound(err) != nil {
+			unread = fmt.Errorf("read node %s: %w", name, err)
 		}
-		return pools.Of(node.Labels)
+		return pools.Of(node.Labels) // of one that is gone: none
 	}})
-	return nil
+	return unread
 }

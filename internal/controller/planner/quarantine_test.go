@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -515,6 +518,29 @@ func TestTheOnlyReportIsKept(t *testing.T) {
 	w.settle()
 	assert.Len(t, w.jobs(), maxHistory)
 	w.requireQuiet()
+}
+
+// A Node that cannot be read is not one that is gone: its report would count for the pool of another policy.
+func TestAPoolThatCannotBeReadIsNotGuessed(t *testing.T) {
+	w := newWorld(t, adapter("nic", 2))
+	w.settle()
+	j := w.queued()
+	j.Spec.NodeName = "other"
+	require.NoError(t, w.Update(t.Context(), j))
+	j.Status.Blamed = []v1alpha1.BlamedDevice{{Device: node + "-nic"}}
+	w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionRolledBack)
+	down := errors.New("the cache is down")
+	w.race(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if _, is := o.(*corev1.Node); is && key.Name == "other" {
+			return down
+		}
+		return c.Get(ctx, key, o, opts...)
+	}})
+	_, err := w.planner.gather(t.Context(), node)
+	require.ErrorIs(t, err, down)
+	w.restart()
+	_, err = w.planner.gather(t.Context(), node)
+	require.NoError(t, err, "a Node that is gone has no labels")
 }
 
 func TestAQuarantineWakesTheNodesItConcerns(t *testing.T) {
