@@ -365,8 +365,11 @@ func TestUnrelatedEditIsNoChange(t *testing.T) {
 	s.template("a", "2.0", func(t *v1alpha1.FirmwareTemplate) { t.Spec.Rules[0].Policy = v1alpha1.PolicyValidate })
 	assert.Equal(t, v1alpha1.PolicyValidate, s.device.Spec.Firmware.Policy)
 	assert.Equal(t, int64(1), s.device.Spec.Origin[0].Generation, "the version and its source are as in the first generation")
+	was := s.device.Spec.Origin[0]
+	s.template("a", " 2.0 ")
+	assert.Equal(t, was, s.device.Spec.Origin[0], "blanks do not count")
 	s.template("a", "3.0")
-	assert.Equal(t, int64(4), s.device.Spec.Origin[0].Generation)
+	assert.Equal(t, int64(5), s.device.Spec.Origin[0].Generation)
 }
 
 func TestTallyTellsFailedFromCleared(t *testing.T) {

@@ -259,7 +259,12 @@ func TestPathsOfASourceThatIsFetchedAnew(t *testing.T) {
 	assert.Equal(t, Keep, d.Action, "what was verified and is still listed stays in use, hops too")
 	assert.Nil(t, d.Blocked)
 	s.ix.SetSource(restricted(metav1.ConditionFalse, hops, "3.0"))
+	d, _ = s.ix.Decision("d")
+	assert.Equal(t, Keep, d.Action, "its path with it, or the device would be free to go directly")
 	assert.Equal(t, v1alpha1.ReasonSourceNotReady, s.blocked(), "a hop that left the store is waited for")
+	s.ix.SetSource(restricted(metav1.ConditionFalse, append(paths{via("2.0", "1.5", "0.5")}, hops...), "3.0"))
+	d, _ = s.ix.Decision("d")
+	assert.Equal(t, Keep, d.Action, "also where the source was given another one")
 }
 
 // F14: a desired version that is older than what runs needs an explicit downgrade.
