@@ -59,6 +59,13 @@ func TestPolicyConditions(t *testing.T) {
 			}}},
 			v1alpha1.ReasonRolloutHalted, "The update is halted. 0 nodes are admitted, 2 jobs wait.", kstatus.FailedStatus,
 		},
+		"a wave that soaks, while another update waits for nobody": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Queue: queue(2), Rollouts: []schedule.RolloutState{
+				{Reason: schedule.RolloutHalted, Message: "The update that no node waits for is halted."},
+				{Waiting: 2, Soaks: opens, Message: "Wave canary soaks."},
+			}}},
+			v1alpha1.ReasonWaitingForWave, "Wave canary soaks. 0 nodes are admitted, 2 jobs wait.", kstatus.InProgressStatus,
+		},
 		"nodes that are down use the budget up": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Unavailable: 1, Queue: queue(2)}},
 			v1alpha1.ReasonBudgetExhausted, "2 jobs wait; 1 node is not Ready or cordoned, which uses up the budget of 1. Repair or uncordon, or raise maxUnavailable.",
