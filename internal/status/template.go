@@ -58,7 +58,7 @@ func templateReady(t match.Tally) []Condition {
 func noMatch(t match.Tally) string {
 	if t.Nodes == 0 {
 		return "No node is selected: none has the labels of nodeSelector and the vendor and model of machine. " +
-			"To compare: kubectl get nodefirmwares -o wide; kubectl get nodes --show-labels"
+			"To compare: kubectl get nodefirmwares -o custom-columns=NAME:.metadata.name,VENDOR:.status.machine.vendor,MODEL:.status.machine.model; kubectl get nodes --show-labels"
 	}
 	chosen := quantity(int(t.Nodes), "selected node", "selected nodes")
 	if t.Nearest == nil {
