@@ -12,9 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // Device is one device of a node that the rollout updates.
@@ -26,6 +28,14 @@ type Device struct {
 	// To is the version that it is updated to, and Digest the image; empty for Work.Version and an image that is made up.
 	To     string
 	Digest v1alpha1.Digest
+	// Then are the updates after that one, on an upgrade path.
+	Then []Image
+}
+
+// Image is a version that a device is updated to.
+type Image struct {
+	Version string
+	Digest  v1alpha1.Digest
 }
 
 // LoadDevices reads the output of kubectl get nodedevices -o json, and gives each node of the fleet its devices that are to be
@@ -56,9 +66,12 @@ func LoadDevices(file string, fleet []Node) error {
 		}
 		n := nodes[d.Spec.NodeName]
 		known = known || n != nil
-		if n != nil && isDue(d) {
+		if n == nil {
+			continue
+		}
+		if due := updatesOf(d); len(due) > 0 {
 			n.Devices = append(n.Devices, Device{
-				Name: d.Name, Model: quarantine.ModelOf(d), Version: d.Status.Firmware.Running, To: d.Spec.Firmware.Version, Digest: d.Spec.Firmware.Digest,
+				Name: d.Name, Model: quarantine.ModelOf(d), Version: d.Status.Firmware.Running, To: due[0].Version, Digest: due[0].Digest, Then: due[1:],
 			})
 		}
 	}
@@ -68,13 +81,22 @@ func LoadDevices(file string, fleet []Node) error {
 	return errors.Join(errs...)
 }
 
-// isDue reports whether the operator has the device updated: its desired firmware does not run, and nothing forbids it.
-func isDue(d *v1alpha1.NodeDevice) bool {
-	want, has := d.Spec.Firmware, d.Status.Firmware
-	return want != nil && has != nil && want.Digest != "" && want.Policy != v1alpha1.PolicyValidate &&
-		inventory.NormalizeVersion(want.Version) != inventory.NormalizeVersion(has.Running) &&
-		!meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBlocked) &&
-		!meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionConflict)
+// updatesOf are the updates that the operator makes of a device, one after the other: what package plan decides about it, and then about
+// one that runs what was flashed. Whether a person asked to try a failed one again is not known.
+func updatesOf(d *v1alpha1.NodeDevice) (out []Image) {
+	if meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBlocked) || meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionConflict) {
+		return nil
+	}
+	want, facts := desired.Of(d.Spec.Firmware, ""), match.Facts(d)
+	for range len(want.Path) + 1 {
+		next := plan.Decide(want, facts)
+		if !next.Outcome.Due() {
+			break
+		}
+		out = append(out, Image{Version: string(next.Version), Digest: v1alpha1.Digest(next.Digest.String())})
+		facts.Running = next.Version
+	}
+	return out
 }
 
 // device is one device on its way.
@@ -95,6 +117,15 @@ func devicesOf(n Node, version string) []device {
 		out[i].Device = d
 	}
 	return out
+}
+
+// updated notes that the device runs what it was updated to.
+func (d *device) updated() {
+	if len(d.Then) == 0 {
+		d.done = true
+		return
+	}
+	d.Version, d.To, d.Digest, d.Then = d.To, d.Then[0].Version, d.Then[0].Digest, d.Then[1:]
 }
 
 // edge is the update of a device.

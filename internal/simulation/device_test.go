@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,19 +92,33 @@ func TestTheDevicesOfAClusterSayWhatIsToBeUpdated(t *testing.T) {
 	const digest = "sha256:0000000000000000000000000000000000000000000000000000000000000001"
 	device := func(name, node, running, desired, more string) string {
 		return fmt.Sprintf(`{"kind":"NodeDevice","metadata":{"name":%q},"spec":{"nodeName":%q,"firmware":{"version":%q,"digest":%q,"policy":"Apply"}},
-		  "status":{"pciID":"15b3:101d","firmware":{"running":%q}%s}}`, name, node, desired, digest, running, more)
+		  "status":{"pciID":"15b3:101d","firmware":{"running":%q,"driver":"mstflint","activation":"Reboot"}%s}}`, name, node, desired, digest, running, more)
 	}
+	validate := strings.Replace(device("a-validate", "a", "1.0", "2.0", ""), "Apply", "Validate", 1)
 	nodes := []simulation.Node{{Name: "a", Ready: true, Labels: map[string]string{}}, {Name: "b", Ready: true, Labels: map[string]string{}}}
 	require.NoError(t, simulation.LoadDevices(file(t, "devices.json", `{"kind":"List","items":[`+
 		device("a-nic", "a", "1.0", "2.0", "")+","+device("a-same", "a", "2.0", "2.0", "")+","+device("b-same", "b", "2.0", "2.0", "")+","+
+		validate+","+device("a-failed", "a", "1.0", "2.0", `,"failure":{"digest":"`+digest+`"}`)+","+
 		device("a-blocked", "a", "1.0", "2.0", `,"conditions":[{"type":"Blocked","status":"True"}]`)+","+
 		`{"kind":"NodeDevice","metadata":{"name":"a-bios"},"spec":{"nodeName":"a"},"status":{"firmware":{"running":"1"}}}`+","+device("c-nic", "c", "1.0", "2.0", "")+`]}`), nodes))
-	assert.Equal(t, []simulation.Device{{Name: "a-nic", Model: "15b3:101d", Version: "1.0", To: "2.0", Digest: digest}}, nodes[0].Devices)
+	assert.Equal(t, []simulation.Device{{Name: "a-nic", Model: "15b3:101d", Version: "1.0", To: "2.0", Digest: digest, Then: []simulation.Image{}}}, nodes[0].Devices)
 	assert.Empty(t, nodes[1].Devices)
 	r := run(t, options(nodes, policy("default", "1")))
 	assert.Equal(t, simulation.Complete, r.Report.Ending)
 	assert.Equal(t, 1, r.Report.Policies[0].Jobs.Admitted, "a node that has everything is done")
 	assert.Equal(t, 2, r.Report.Policies[0].Done)
+
+	const hop = "sha256:0000000000000000000000000000000000000000000000000000000000000002"
+	via := strings.Replace(device("a-nic", "a", "1.0", "3.0", ""), `"policy"`, `"path":[{"to":"3.0","from":["1.0"],"via":"2.0","digest":"`+hop+`"}],"policy"`, 1)
+	require.NoError(t, simulation.LoadDevices(file(t, "devices.json", `{"kind":"List","items":[`+via+`]}`), nodes))
+	assert.Equal(t, []simulation.Device{{Name: "a-nic", Model: "15b3:101d", Version: "1.0", To: "2.0", Digest: hop,
+		Then: []simulation.Image{{Version: "3.0", Digest: digest}}}}, nodes[0].Devices)
+	p := policy("default", "1")
+	p.Spec.Waves = []v1alpha1.RolloutWave{{Name: "canary", Size: ptrTo(intstrOne), Soak: "24h"}}
+	r = run(t, options(nodes, p))
+	assert.Equal(t, simulation.Complete, r.Report.Ending)
+	assert.Equal(t, 2, r.Report.Policies[0].Jobs.Succeeded, "one job to the version in between, and one after it")
+	assert.Contains(t, picture(t, r), "waves of 15b3:101d to 3.0", "it has waves of its own")
 
 	for text, want := range map[string]string{
 		`{"kind":"List","items":[` + device("c-nic", "c", "1.0", "2.0", "") + `]}`: "devices.json: items: no device belongs to a node of the fleet",

@@ -255,7 +255,7 @@ func (r *run) end(n *node, how ending, blamed int, began time.Time) {
 		r.learn(n, began)
 		n.finish(schedule.Succeeded, schedule.Succeeded, blamed)
 		n.update(-1)
-		if !n.done { // the image of another device is quarantined
+		if !n.done { // the image of another device is quarantined, or the next version of a path comes
 			r.queue(n)
 		}
 	case passes:
@@ -300,10 +300,12 @@ func (n *node) finish(blamed, others schedule.Verdict, device int) {
 	}
 }
 
-// update notes that the devices of the last job run the new firmware, but for one of them; -1 for none.
+// update notes that the devices of the last job run the new firmware, but for one of them; -1 for none. Then come their next updates.
 func (n *node) update(but int) {
 	for _, i := range n.updates {
-		n.devices[i].done = n.devices[i].done || i != but
+		if i != but {
+			n.devices[i].updated()
+		}
 	}
 	n.done = !slices.ContainsFunc(n.devices, func(d device) bool { return !d.done })
 }
