@@ -6,6 +6,8 @@ const (
 	FieldOwnerOperator = "node-firmware-operator"
 	// FieldOwnerDaemon is the server-side-apply field manager of the node daemon.
 	FieldOwnerDaemon = "firmware-daemon"
+	// ManagedByLabel marks what the operator made and may replace; its value is FieldOwnerOperator.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// SourceFinalizer keeps a FirmwareSource until no template or pin refers to it.
 	SourceFinalizer = "nodefirmware.io/source"
 	// JobFinalizer keeps a FirmwareJob that may have begun until its node has let go of it and the sources list the images

@@ -17,10 +17,8 @@ type NodeFirmwareSpec struct {
 	// "5m"; it does not scan before, unless a job or a change of the hardware requests it. At least 1s. Absent: the
 	// daemon's --scan-interval, 5m by default. Written by the user.
 	// +optional
-	// +kubebuilder:validation:MinLength=2
-	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s')",message="scanThreshold must be a duration of at least 1s, such as 5m"
-	ScanThreshold string `json:"scanThreshold,omitempty"`
+	ScanThreshold Duration `json:"scanThreshold,omitempty"`
 	// requests ask for something to be done once on the node. Written by the user.
 	// +optional
 	Requests NodeRequests `json:"requests,omitzero"`

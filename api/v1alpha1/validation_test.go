@@ -379,7 +379,7 @@ func TestRolloutPolicyValidation(t *testing.T) {
 func TestNodeFirmwareValidation(t *testing.T) {
 	type change = validation[*v1alpha1.NodeFirmware]
 	pin := func(o *v1alpha1.NodeFirmware) *v1alpha1.FirmwareRule { return &o.Spec.Pins[0] }
-	threshold := func(s string) func(*v1alpha1.NodeFirmware) {
+	threshold := func(s v1alpha1.Duration) func(*v1alpha1.NodeFirmware) {
 		return func(o *v1alpha1.NodeFirmware) { o.Spec.ScanThreshold = s }
 	}
 	cases := []change{
@@ -418,11 +418,11 @@ func TestNodeFirmwareValidation(t *testing.T) {
 		{name: "a pin without a source", change: func(o *v1alpha1.NodeFirmware) { pin(o).SourceRef.Name = "" },
 			field: "spec.pins[0].sourceRef", message: "Required"},
 	}
-	for _, s := range []string{"1s", "5m", "1000ms", "1h30m", "720h"} {
-		cases = append(cases, change{name: "scan threshold " + s, change: threshold(s)})
+	for _, s := range []v1alpha1.Duration{"1s", "5m", "1000ms", "1h30m", "720h"} {
+		cases = append(cases, change{name: "scan threshold " + string(s), change: threshold(s)})
 	}
-	for _, s := range []string{"0s", "999ms", "-5m", "1.5h", "5 m", "soon", "5d"} {
-		cases = append(cases, change{name: "scan threshold " + s, change: threshold(s),
+	for _, s := range []v1alpha1.Duration{"0s", "999ms", "-5m", "1.5h", "5 m", "soon", "5d"} {
+		cases = append(cases, change{name: "scan threshold " + string(s), change: threshold(s),
 			field: "spec.scanThreshold", message: "scanThreshold must be a duration of at least 1s, such as 5m"})
 	}
 	checkCreate(t, validNodeFirmware, cases)

@@ -25,7 +25,7 @@ func ApplyRollout(ctx context.Context, c client.Client, p *v1alpha1.RolloutPolic
 // would make one that owns the defaults, and a person's apply would conflict.
 func EnsureDefaultPolicy(ctx context.Context, c client.Client) error {
 	body, err := Configuration(c, &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{
-		Name: v1alpha1.DefaultRolloutPolicy, Labels: map[string]string{"app.kubernetes.io/managed-by": v1alpha1.FieldOwnerOperator},
+		Name: v1alpha1.DefaultRolloutPolicy, Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldOwnerOperator},
 	}})
 	if err == nil {
 		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(FieldOwnerRollout))

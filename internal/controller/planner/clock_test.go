@@ -81,7 +81,7 @@ func (p past) facts(c clocks) facts {
 		j := v1alpha1.FirmwareJob{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: fmt.Sprintf("j%d", i), UID: types.UID(fmt.Sprint("j", i)), CreationTimestamp: metav1.NewTime(now.Add(c.api)),
-				Labels: map[string]string{managedBy: v1alpha1.FieldOwnerOperator},
+				Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldOwnerOperator},
 			},
 			Spec: v1alpha1.FirmwareJobSpec{
 				NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Request: request(past.retry).InForce(), Devices: []v1alpha1.TaskDevice{

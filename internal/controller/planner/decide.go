@@ -20,9 +20,6 @@ import (
 // maxHistory bounds the finished jobs of each type that are kept for a node.
 const maxHistory = 10
 
-// managedBy marks the jobs this reconciler queued; only those are replaced.
-const managedBy = "app.kubernetes.io/managed-by"
-
 type decision struct {
 	// job is to be queued now; nil when there is nothing to queue, or when that must wait.
 	job *v1alpha1.FirmwareJob
@@ -101,7 +98,7 @@ func (f facts) job(updates []v1alpha1.TaskDevice, fingerprint string) *v1alpha1.
 	return &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   jobName(f.name, f.previous(), fingerprint),
-			Labels: map[string]string{managedBy: v1alpha1.FieldOwnerOperator},
+			Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldOwnerOperator},
 			// An admitted job must have it. To have it from the first saves the admission a write.
 			Finalizers: []string{v1alpha1.JobFinalizer},
 		},
@@ -134,7 +131,7 @@ func (f facts) unfinished() (queued []v1alpha1.FirmwareJob, leaving, busy bool) 
 
 // isPlanned reports whether this reconciler queued the job.
 func isPlanned(j *v1alpha1.FirmwareJob) bool {
-	return j.Labels[managedBy] == v1alpha1.FieldOwnerOperator
+	return j.Labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldOwnerOperator
 }
 
 // updates lists what a job should do now, and how long until another update is due that waits after a failure. A node that

@@ -19,7 +19,7 @@ import (
 // listed. A vendor's tool may take any file for a rollback, because the images of some devices do not say what they are for. The
 // planner takes its rollback images from the sources, and they stay in store for the job when a source is edited afterwards.
 func (r *Reconciler) unlisted(ctx context.Context, j *v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) (*schedule.UnlistedRollback, error) {
-	if j.Labels[managedBy] == v1alpha1.FieldOwnerOperator {
+	if j.Labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldOwnerOperator {
 		return nil, nil
 	}
 	for _, u := range j.Spec.Task.Devices {
@@ -40,9 +40,6 @@ func (r *Reconciler) unlisted(ctx context.Context, j *v1alpha1.FirmwareJob, sour
 	}
 	return nil, nil
 }
-
-// managedBy is the label of the jobs that the planner queued.
-const managedBy = "app.kubernetes.io/managed-by"
 
 // lists reports whether a source says that the image brings the device to the version. What names neither model nor board is
 // believed only of the source that is assigned to the device, as the planner does.

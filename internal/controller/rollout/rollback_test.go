@@ -50,7 +50,7 @@ func TestAJobOfAPersonWithARollbackImageThatNoSourceListsWaits(t *testing.T) {
 			}}},
 		}}
 		if c.planned {
-			j.Labels = map[string]string{"app.kubernetes.io/managed-by": v1alpha1.FieldOwnerOperator}
+			j.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldOwnerOperator}
 		}
 		w.create(j)
 	}

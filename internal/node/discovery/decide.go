@@ -288,10 +288,8 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 // scanTimeDue reports whether the time of the last scan is to be written: when anything else is written, when the scan was
 // requested, and otherwise once an hour, or as often as the person who set the scanThreshold wants the node to be scanned.
 func scanTimeDue(f facts, reported *metav1.Time, changed bool) bool {
-	s, refresh := f.snapshot, scanTimeRefresh
-	if wanted, err := time.ParseDuration(f.nodeFirmware.Spec.ScanThreshold); err == nil {
-		refresh = min(refresh, max(wanted, scanTimeLeast))
-	}
+	s := f.snapshot
+	refresh := min(scanTimeRefresh, max(f.nodeFirmware.Spec.ScanThreshold.Duration(scanTimeRefresh), scanTimeLeast))
 	return reported == nil || changed || s.Requested || s.Time.Sub(reported.Time) >= refresh
 }
 

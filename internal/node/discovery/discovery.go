@@ -92,11 +92,7 @@ func (d *Discovery) Request() { signal(d.wanted) }
 // Follow does what a person wants of the scans of the node: how old one may be, and a scan for each new request. The next scan that
 // begins answers the request.
 func (d *Discovery) Follow(nfw *v1alpha1.NodeFirmware) {
-	age, err := time.ParseDuration(nfw.Spec.ScanThreshold)
-	if err != nil {
-		age = 0 // absent
-	}
-	d.SetThreshold(age)
+	d.SetThreshold(nfw.Spec.ScanThreshold.Duration(0))
 	wanted := nfw.Spec.Requests.Scan
 	if wanted == "" || wanted == nfw.Status.Requests.Scan {
 		return

@@ -95,7 +95,7 @@ func TestHoldShowsItsRequests(t *testing.T) {
 // A person who says how old a scan may be sees that it is no older; an idle node is otherwise written to once an hour.
 func TestScanTimeFollowsThreshold(t *testing.T) {
 	for name, c := range map[string]struct {
-		threshold string
+		threshold v1alpha1.Duration
 		span      time.Duration
 		writes    int
 	}{
