@@ -408,6 +408,7 @@ const (
 	itsSpace    = "of its own namespace only"
 	oneMap      = "no ConfigMap but node-firmware-image-ca"
 	oneSecret   = "no Secret but node-firmware-image-tls"
+	itsEnd      = "its admission and its end only"
 	jobPods     = "pods that execute jobs only"
 	onlyOp      = "firmware-job-" // the name of the policy: the label, the shape and the image are refused, in any order
 	podShape    = "has one container, the account of the daemons"
@@ -678,6 +679,11 @@ func (i *installation) attempts() []attempt {
 		{"operator", "protect a job", patch(job("node-a"), `{"metadata":{"finalizers":["nodefirmware.io/job"]}}`), ""},
 		{"operator", "confirm in place of a person", patch(job("node-a"), `{"metadata":{"annotations":{"nodefirmware.io/confirm-gone":"x"}}}`), "what a person writes"},
 		{"operator", "cancel a job", patch(job("node-a"), `{"spec":{"cancel":{}}}`), "nothing of a FirmwareJob"},
+		{"operator", "admit a job", status(job("node-a"), conditions("Admitted")), ""},
+		{"operator", "end a job that no daemon is left to report", status(job("node-a"), strings.Replace(conditions("Ready", "Stalled", "Failed"), "{", `{"completionTime":"2026-11-23T10:00:00Z",`, 1)), ""},
+		{"operator", "complete a job", status(job("node-a"), conditions("Complete")), itsEnd},
+		{"operator", "say what a job did", status(job("node-a"), `{"steps":[{"name":"flash","state":"Succeeded"}]}`), itsEnd},
+		{"operator", "blame a device", status(job("node-a"), `{"blamed":[{"device":"node-a-nic"}]}`), itsEnd},
 		{"a", "protect a job", patch(job("node-a"), `{"metadata":{"finalizers":["nodefirmware.io/job"]}}`), noVerb},
 		{"pin-editor", "pin a node that has not joined", create(nodeFirmware("node-c")), ""},
 		{"admin", "pin a node that has not joined", create(nodeFirmware("node-c")), ""},

@@ -206,8 +206,8 @@ const (
 )
 
 // FirmwareJobStatus is written by the process that executes the job: the node's daemon, or with the update strategy pod the
-// pod of the job. The operator writes the condition Admitted, and the whole status when it ends a job that no process can
-// execute: the Node is gone, or there is no handler for its machine.
+// pod of the job. The operator writes the condition Admitted, and takes Ready, Stalled, Failed and completionTime over when it ends a job
+// that no process can execute: the Node is gone, or there is no handler for its machine.
 type FirmwareJobStatus struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional

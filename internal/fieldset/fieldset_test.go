@@ -146,6 +146,15 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 		"Ready", "Reconciling", "MaintenanceReady"}, got["firmware-daemon"])
 	assert.Empty(t, job.Status.Steps[0].Message, "what is absent stays absent")
 	assert.Nil(t, job.Status.CompletionTime)
+	c.end(job)
+	got = c.owned(job)
+	assert.Equal(t, []string{"Failed", "Ready", "Reconciling", "Stalled", "completionTime", "observedGeneration"}, got["node-firmware-operator-end"])
+	assert.ElementsMatch(t, []string{"observedGeneration", "startTime", "steps", "reboots", "verdict", "blamed",
+		"Ready", "Reconciling", "MaintenanceReady"}, got["firmware-daemon"], "its report of what it did stays")
+	c.execute(job, done())
+	got = c.owned(job)
+	assert.NotContains(t, got["node-firmware-operator-end"], "completionTime", "a daemon that lives takes the end over")
+	assert.Contains(t, got["firmware-daemon"], "completionTime")
 
 	src := c.source("s1")
 	s := v1alpha1.FirmwareSourceStatus{
@@ -248,28 +257,43 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	assert.Empty(t, node.Status.Obsolete)
 }
 
-// Conditions of an earlier report go with it, though the operator and not the daemon writes the last one.
-func TestWhoEndsAJobInPlaceOfItsDaemonLeavesNothingOfItsReport(t *testing.T) {
+// The operator ends a job under a field manager of its own, and the daemon takes over when it lives after all.
+func TestEndOfAJobWithoutADaemon(t *testing.T) {
 	c := newCluster(t)
 	job := c.job("j1")
 	c.execute(job, running())
 	stale := job.DeepCopy()
-	end := *job.Status.DeepCopy()
-	end.Conditions = nfostatus.JobNodeGone("n1", end.Conditions, job.Generation, now.Time)
-	c.execute(job, end)
+	c.end(job)
 	assert.True(t, c.isRefused(stale), "the daemon has not seen the end")
 	written, err := fieldset.ApplyExecution(t.Context(), c, job, running())
 	require.NoError(t, err)
 	assert.False(t, written, "a job that has ended stays ended")
 	c.read(job)
-	assert.Nil(t, meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionReconciling))
+	assert.False(t, meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionReconciling))
+	assert.NotEmpty(t, job.Status.Steps, "what the daemon reported stays")
 	apitest.RequireStatus(t, job, status.FailedStatus)
 
-	done := running()
-	done.Conditions = conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionComplete)
-	c.execute(job, done)
-	assert.False(t, job.Failed(), "the daemon knows better how the job ended")
-	apitest.RequireStatus(t, job, status.CurrentStatus)
+	for range 2 { // what another manager wrote is overruled, and stays so
+		c.execute(job, done())
+		assert.False(t, job.Failed(), "the daemon knows better how the job ended")
+		apitest.RequireStatus(t, job, status.CurrentStatus)
+	}
+}
+
+// end ends a job in place of its daemon.
+func (c cluster) end(j *v1alpha1.FirmwareJob) {
+	c.Helper()
+	s := v1alpha1.FirmwareJobStatus{CompletionTime: &now, Conditions: nfostatus.JobNodeGone("n1", j.Status.Conditions, j.Generation, now.Time)}
+	require.NoError(c, fieldset.ApplyEnd(c.Context(), c, j, s))
+	c.read(j)
+}
+
+// done is what a daemon reports of a job that it completed.
+func done() v1alpha1.FirmwareJobStatus {
+	s := running()
+	s.CompletionTime = new(metav1.NewTime(now.Add(time.Hour)))
+	s.Conditions = conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionComplete)
+	return s
 }
 
 func TestAnotherObjectOfTheSameNameIsNotWritten(t *testing.T) {

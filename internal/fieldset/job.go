@@ -2,7 +2,10 @@ package fieldset
 
 import (
 	"context"
+	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -10,22 +13,60 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// ApplyExecution writes the status of a job without the condition Admitted, which is the rollout's. What executes the job
-// does so: the daemon of its node, or the pod that stands in for it. When neither is left, the operator does so as the same
-// field manager: only that one can remove what was written before.
+// FieldOwnerEnd is the field manager of the operator for the end of a job that no process is left to report.
+const FieldOwnerEnd = v1alpha1.FieldOwnerOperator + "-end"
+
+// ApplyExecution writes the status of a job without the conditions of the operator. What executes the job does so: the daemon of its
+// node, or the pod that stands in for it.
 //
 // The status is written to the version of the job that was read, and to no other: the API server does not compare the uid
 // of an apply to a status, so another job of the same name would take it. Where the job is in another version the error is
 // a conflict, and the job must be read again. A job that has ended stays ended: a status that says otherwise is not
-// written.
+// written. A daemon that lives knows better than the operator, and takes over what that wrote in its place.
 func ApplyExecution(ctx context.Context, c client.Client, job *v1alpha1.FirmwareJob, s v1alpha1.FirmwareJobStatus) (written bool, err error) {
 	if next := (&v1alpha1.FirmwareJob{Status: s}); job.Ended() && !next.Ended() {
 		return false, nil
 	}
-	s.Conditions = only(s.Conditions, status.JobConditions...)
+	said := only(s.Conditions, status.JobConditions...)
+	s.Conditions = deny(said, status.EndedByOperator(job.Status.Conditions))
 	part := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: job.Name, UID: job.UID, ResourceVersion: job.ResourceVersion}, Status: s}
-	err = apply(ctx, c, v1alpha1.FieldOwnerDaemon, part, "execution of firmware job "+job.Name)
+	what := "execution of firmware job " + job.Name
+	err = apply(ctx, c, v1alpha1.FieldOwnerDaemon, part, what)
+	if apierrors.IsInvalid(err) { // a condition that the operator wrote too would be left without a status
+		part.Status.Conditions = deny(said, only(job.Status.Conditions, status.JobConditions...))
+		err = apply(ctx, c, v1alpha1.FieldOwnerDaemon, part, what)
+	}
 	return err == nil, err
+}
+
+// ApplyEnd writes what the operator says of a job that no process is left to report: that it has ended, or why it cannot go on. It takes
+// these conditions over from the daemon, and leaves the rest of what that reported. As in ApplyExecution the job must be in the version
+// that was read.
+func ApplyEnd(ctx context.Context, c client.Client, job *v1alpha1.FirmwareJob, s v1alpha1.FirmwareJobStatus) error {
+	s = v1alpha1.FirmwareJobStatus{
+		ObservedGeneration: job.Generation, CompletionTime: s.CompletionTime,
+		Conditions: deny(only(s.Conditions, status.EndConditions...), only(job.Status.Conditions, v1alpha1.ConditionReconciling, v1alpha1.ConditionHeld)),
+	}
+	part := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: job.Name, UID: job.UID, ResourceVersion: job.ResourceVersion}, Status: s}
+	return apply(ctx, c, FieldOwnerEnd, part, "end of firmware job "+job.Name, "observedGeneration", "completionTime", "conditions")
+}
+
+// deny adds those of the old conditions that are not said any more, as False: one that another manager wrote too can be overruled, not
+// removed.
+func deny(said, old []metav1.Condition) []metav1.Condition {
+	ready := meta.FindStatusCondition(said, v1alpha1.ConditionReady)
+	out := slices.Clone(said)
+	for _, c := range old {
+		if ready == nil || meta.FindStatusCondition(said, c.Type) != nil {
+			continue
+		}
+		if c.Status != metav1.ConditionFalse {
+			c.Status, c.LastTransitionTime = metav1.ConditionFalse, ready.LastTransitionTime
+		}
+		c.Reason, c.Message = ready.Reason, ""
+		out = append(out, c)
+	}
+	return out
 }
 
 // ApplyAdmission writes the condition Admitted of a job in the given version, and returns the version it left. The rollout

@@ -30,7 +30,4 @@ func TestJobOfAGoneNodeHasFailed(t *testing.T) {
 		}
 	}
 	assert.Contains(t, got, old[0], "Admitted is not touched")
-	for _, kind := range []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionHeld, v1alpha1.ConditionMaintenanceReady} {
-		assert.Nil(t, meta.FindStatusCondition(got, kind), kind)
-	}
 }

@@ -26,5 +26,5 @@ func JobNoHandler(node string, m *v1alpha1.Machine, old []metav1.Condition, gene
 		"and restart the operator; an update that is still desired is then planned again automatically.", MachineName(m), node)
 	want := append(stalled(v1alpha1.ReasonNoRunner, message),
 		Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonNoRunner, message})
-	return Merge(old, generation, now, JobConditions, want...)
+	return Merge(old, generation, now, EndConditions, want...)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,34 +67,30 @@ func (r *Reconciler) create(ctx context.Context, n *corev1.Node) error {
 // strand says in the status of a job that its Node is gone, and what a person can do, unless the job says so already. The daemon
 // replaces that if it still reports.
 func (r *Reconciler) strand(ctx context.Context, j *v1alpha1.FirmwareJob) error {
-	s := j.Status.DeepCopy()
-	s.Conditions = status.JobStranded(j.Name, j.Spec.NodeName, s.Conditions, j.Generation, r.now())
-	if equality.Semantic.DeepEqual(s.Conditions, j.Status.Conditions) {
+	if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && c.Reason == v1alpha1.ReasonNodeGone {
 		return nil
 	}
-	written, err := fieldset.ApplyExecution(ctx, r.direct, j, *s)
-	if client.IgnoreNotFound(err) != nil {
+	s := j.Status.DeepCopy()
+	s.Conditions = status.JobStranded(j.Name, j.Spec.NodeName, s.Conditions, j.Generation, r.now())
+	switch err := fieldset.ApplyEnd(ctx, r.direct, j, *s); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
 		return fmt.Errorf("report firmware job of node %s that is gone: %w", j.Spec.NodeName, err)
 	}
-	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled); written && c != nil {
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled); c != nil {
 		r.recorder.Eventf(j, nil, corev1.EventTypeWarning, c.Reason, "Keep", "%s", c.Message)
 	}
 	return nil
 }
 
-// end writes the status of a job in place of its daemon. A job that was written to meanwhile is looked at again.
+// end ends a job in place of its daemon. A job that was written to meanwhile is looked at again.
 func (r *Reconciler) end(ctx context.Context, j *v1alpha1.FirmwareJob) error {
 	now := metav1.NewTime(r.now())
 	s := j.Status.DeepCopy()
 	s.Conditions = status.JobNodeGone(j.Spec.NodeName, s.Conditions, j.Generation, now.Time)
-	s.ObservedGeneration, s.CompletionTime = j.Generation, &now
-	for i := range s.Steps {
-		if s.Steps[i].State == v1alpha1.StepRunning {
-			s.Steps[i].State, s.Steps[i].CompletionTime = v1alpha1.StepFailed, &now
-			s.Steps[i].Message = "The Node is gone; how the step ended is not known."
-		}
-	}
-	if _, err := fieldset.ApplyExecution(ctx, r.direct, j, *s); client.IgnoreNotFound(err) != nil {
+	s.CompletionTime = &now
+	if err := fieldset.ApplyEnd(ctx, r.direct, j, *s); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("end firmware job of node %s that is gone: %w", j.Spec.NodeName, err)
 	}
 	return nil

@@ -41,9 +41,8 @@ func (r *Reconciler) refuse(ctx context.Context, f facts, j *v1alpha1.FirmwareJo
 	now := metav1.NewTime(f.now)
 	s := j.Status.DeepCopy()
 	s.Conditions = status.JobNoHandler(f.node, f.firmware.Status.Machine, s.Conditions, j.Generation, now.Time)
-	s.ObservedGeneration, s.CompletionTime = j.Generation, &now
-	_, err := fieldset.ApplyExecution(ctx, r.client, j, *s)
-	switch {
+	s.CompletionTime = &now
+	switch err := fieldset.ApplyEnd(ctx, r.client, j, *s); {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // its event follows
 		return nil
 	case err != nil:
