@@ -1,7 +1,6 @@
 package match
 
 import (
-	"reflect"
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -59,20 +58,22 @@ func (a *Assigned) source() string {
 	return o.Name
 }
 
-// equal reports whether both say exactly the same.
-func (a *Assigned) equal(b *Assigned) bool {
-	if a == nil || b == nil || a == b {
-		return a == b
+// isOf reports whether the spec of a device says exactly the same.
+func (a *Assigned) isOf(o *v1alpha1.NodeDevice) bool {
+	if a == nil || o.Spec.Firmware == nil {
+		return a == nil && o.Spec.Firmware == nil
 	}
-	return sameAssignment(a, b) && slices.Equal(a.Origin, b.Origin)
+	return sameFirmware(a.DesiredFirmware, *o.Spec.Firmware) && slices.Equal(a.Origin, o.Spec.Origin)
 }
 
 // sameAssignment reports whether both mean the same. The generations of the origins do not count: they are those in which the
 // content was first so.
 func sameAssignment(a, b *Assigned) bool {
-	x, y := a.DesiredFirmware, b.DesiredFirmware
-	x.Path, y.Path = nil, nil
-	return reflect.DeepEqual(x, y) && slices.EqualFunc(a.Origin, b.Origin, sameOrigin) && equalPath(a.Path, b.Path)
+	return sameFirmware(a.DesiredFirmware, b.DesiredFirmware) && slices.EqualFunc(a.Origin, b.Origin, sameOrigin)
+}
+
+func sameFirmware(a, b v1alpha1.DesiredFirmware) bool {
+	return a.Version == b.Version && a.Digest == b.Digest && a.Policy == b.Policy && a.Downgrade == b.Downgrade && equalPath(a.Path, b.Path)
 }
 
 func sameOrigin(a, b v1alpha1.Origin) bool {

@@ -16,6 +16,34 @@ type Device struct {
 	Vendor, VendorID, DeviceID, Model, BoardID, SerialNumber string
 	// PCIAddresses of all functions of the device, as domain:bus:device.function.
 	PCIAddresses []string
+
+	spelled *spelling
+}
+
+// spelling is how selectors compare the facts about a device. The index spells them once, since every rule and image asks for them.
+type spelling struct {
+	vendors, models, boards, serials, buses []string
+	// model is the key of the model, by which images are quarantined.
+	model string
+}
+
+func (d Device) spelling() *spelling {
+	if d.spelled != nil {
+		return d.spelled
+	}
+	return &spelling{
+		vendors: normalizedIDs(text.Slug(d.VendorID), text.Slug(d.Vendor)), models: normalizedIDs(d.DeviceID, d.Model),
+		boards: normalizedIDs(d.BoardID), serials: normalizedIDs(d.SerialNumber), buses: normalizedIDs(d.PCIAddresses...),
+		model: v1alpha1.ModelKey(d.VendorID, d.DeviceID, d.Vendor, d.Model),
+	}
+}
+
+func normalizedIDs(values ...string) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = inventory.NormalizeID(v)
+	}
+	return out
 }
 
 // DeviceOf takes the facts from the status of a NodeDevice.
@@ -44,11 +72,6 @@ func DeviceFrom(id inventory.Identity) Device {
 		out.PCIAddresses = append(out.PCIAddresses, a.String())
 	}
 	return out
-}
-
-// vendors are the spellings of the vendor that a selector is compared with.
-func (d Device) vendors() []string {
-	return []string{text.Slug(d.VendorID), text.Slug(d.Vendor)}
 }
 
 func (d Device) equal(o Device) bool {

@@ -139,7 +139,7 @@ func (ix *Index) blocked(d *device, decided Decision, want plan.Desired, noImage
 func (ix *Index) unusable(d *device, f *Assigned, way []plan.Image, noImage *Block) Block {
 	name := f.source()
 	for _, step := range way {
-		if q, bad := ix.bad.Blocks(v1alpha1.Digest(step.Digest.String()), modelOf(d.facts), ix.pools.Of(d.node.labels)); bad {
+		if q, bad := ix.bad.Blocks(v1alpha1.Digest(step.Digest.String()), d.facts.spelling().model, ix.pools.Of(d.node.labels)); bad {
 			return Block{Reason: v1alpha1.ReasonQuarantined, Version: string(step.Version), Message: quarantined(string(step.Version), &q)}
 		}
 	}
@@ -170,8 +170,6 @@ func way(want plan.Desired, running inventory.Version, format inventory.VersionF
 	}
 	return out
 }
-
-func modelOf(d Device) string { return v1alpha1.ModelKey(d.VendorID, d.DeviceID, d.Vendor, d.Model) }
 
 func quarantined(version string, q *v1alpha1.FirmwareQuarantine) string {
 	return fmt.Sprintf("version %s is quarantined for model %s: %s. Select another version, or lift the quarantine: %s",

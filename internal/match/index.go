@@ -188,7 +188,7 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 		next.otherMachine = otherMachine(o)
 		machine := next.machineKnown != n.machineKnown || next.otherMachine != n.otherMachine || next.vendor != n.vendor || next.model != n.model
 		if (spec || next.scanned != n.scanned || next.found != n.found) && (len(o.Spec.Pins) > 0 || next.found != finding{}) {
-			ix.affected.nodes[n.name] = struct{}{}
+			ix.affectPins(n)
 		}
 		if spec {
 			next.pins = rulesOf(v1alpha1.OriginPin, o, o.Spec.Pins)
@@ -415,7 +415,7 @@ func (ix *Index) DeleteDevice(name string) Affected {
 }
 
 func (ix *Index) event(f func()) Affected {
-	ix.affected = &affected{devices: map[string]struct{}{}, templates: map[string]struct{}{}, nodes: map[string]struct{}{}}
+	ix.affected = &affected{devices: map[string]struct{}{}, templates: map[string]struct{}{}}
 	f()
 	return Affected{Devices: keys(ix.affected.devices), Templates: keys(ix.affected.templates), Nodes: keys(ix.affected.nodes)}
 }

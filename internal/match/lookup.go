@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // bucket is a key to find rules by: class, the list that restricts the rule most, and one value of that list.
@@ -128,24 +127,22 @@ func (ix *Index) rematch(d *device) {
 	if slices.ContainsFunc(d.pins, isForOne) {
 		d.pins = slices.DeleteFunc(d.pins, func(p *Rule) bool { return !isForOne(p) })
 	}
-	look := func(list byte, value string) {
-		for _, r := range ix.rules[bucket{d.facts.Class, list, inventory.NormalizeID(value)}] {
-			if _, chosen := ix.templates[r.Name].nodes[d.node]; chosen && r.Selector.Matches(d.facts) &&
-				!slices.Contains(d.rules, r) {
-				d.rules = append(d.rules, r)
+	look := func(list byte, values ...string) {
+		for _, v := range values {
+			for _, r := range ix.rules[bucket{d.facts.Class, list, v}] {
+				if _, chosen := ix.templates[r.Name].nodes[d.node]; chosen && r.Selector.Matches(d.facts) &&
+					!slices.Contains(d.rules, r) {
+					d.rules = append(d.rules, r)
+				}
 			}
 		}
 	}
-	look('s', d.facts.SerialNumber)
-	for _, a := range d.facts.PCIAddresses {
-		look('p', a)
-	}
-	look('b', d.facts.BoardID)
-	look('m', d.facts.DeviceID)
-	look('m', d.facts.Model)
-	for _, v := range d.facts.vendors() {
-		look('v', v)
-	}
+	is := d.facts.spelling()
+	look('s', is.serials...)
+	look('p', is.buses...)
+	look('b', is.boards...)
+	look('m', is.models...)
+	look('v', is.vendors...)
 	look(0, "")
 	slices.SortFunc(d.rules, byParty)
 }

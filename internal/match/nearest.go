@@ -49,15 +49,16 @@ func (s *Selector) differences(d Device) []Difference {
 	if s.class != d.Class {
 		return nil
 	}
+	is := d.spelling()
 	var out []Difference
 	for _, f := range []struct {
 		name string
 		is   bool
 		has  []string
 	}{
-		{"vendor", s.vendors.has(d.vendors()...), []string{d.VendorID, d.Vendor}}, {"models", s.models.has(d.DeviceID, d.Model), []string{d.DeviceID, d.Model}},
-		{"boardIDs", s.boards.has(d.BoardID), []string{d.BoardID}}, {"serialNumbers", s.serials.has(d.SerialNumber), []string{d.SerialNumber}},
-		{"pciAddresses", s.buses.has(d.PCIAddresses...), d.PCIAddresses},
+		{"vendor", s.vendors.has(is.vendors), []string{d.VendorID, d.Vendor}}, {"models", s.models.has(is.models), []string{d.DeviceID, d.Model}},
+		{"boardIDs", s.boards.has(is.boards), []string{d.BoardID}}, {"serialNumbers", s.serials.has(is.serials), []string{d.SerialNumber}},
+		{"pciAddresses", s.buses.has(is.buses), d.PCIAddresses},
 	} {
 		if !f.is {
 			reported := slices.DeleteFunc(slices.Clone(f.has), func(v string) bool { return v == "" })

@@ -53,7 +53,7 @@ func (ix *Index) rebind(n *node) {
 		ix.bind(d)
 	}
 	if len(n.pins) > 0 {
-		ix.affected.nodes[n.name] = struct{}{}
+		ix.affectPins(n)
 	}
 }
 
@@ -81,11 +81,19 @@ func (ix *Index) rebond(d *device, next []bond) (turned bool) {
 		m.count(next[i], 1)
 		turned = turned || m.state() != was
 		if turned || m.state() != matching {
-			ix.affected.nodes[d.node.name] = struct{}{}
+			ix.affectPins(d.node)
 		}
 	}
 	d.bonds = next
 	return turned
+}
+
+// affectPins notes a node of which it may have to be said anew which pins match nothing.
+func (ix *Index) affectPins(n *node) {
+	if ix.affected.nodes == nil {
+		ix.affected.nodes = map[string]struct{}{}
+	}
+	ix.affected.nodes[n.name] = struct{}{}
 }
 
 func (m *met) count(b bond, n int) {
@@ -181,9 +189,4 @@ func (ix *Index) Pins(name string) (Pins, bool) {
 		}
 	}
 	return out, true
-}
-
-// names reports whether the selector names the device by its serial number or PCI address.
-func (s *Selector) names(d Device) bool {
-	return s.class == d.Class && (s.serials != nil && s.serials.has(d.SerialNumber) || s.buses != nil && s.buses.has(d.PCIAddresses...))
 }

@@ -494,7 +494,7 @@ func TestConflictNeverChangesAnAssignment(t *testing.T) {
 				conflicts++
 				require.GreaterOrEqual(t, len(decision.Conflict), 2)
 				require.Equal(t, Keep, decision.Action)
-				require.True(t, AssignedTo(d).equal(decision.Firmware), "the assignment stays as it is")
+				require.True(t, decision.Firmware.isOf(d), "the assignment stays as it is")
 				require.Nil(t, decision.Blocked)
 			}
 			for name := range w.devices {

@@ -14,8 +14,7 @@ import (
 func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 	facts := DeviceOf(o)
 	identity := added || !facts.equal(d.facts)
-	next := AssignedTo(o)
-	current := !d.current.equal(next)
+	current := !d.current.isOf(o)
 	seen := observe(o)
 	findings := [2]finding{
 		findingOf(o.Status.Conditions, v1alpha1.ConditionConflict), findingOf(o.Status.Conditions, v1alpha1.ConditionBlocked),
@@ -25,11 +24,17 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 	}
 	compare := current || findings != d.findings
 	bonds := identity || seen.unread != d.observed.unread
+	if identity {
+		facts.spelled = facts.spelling()
+		d.facts = facts
+	}
 	if current {
+		next := AssignedTo(o)
 		ix.unlink(ix.byTemplate, templateOf(d.current), d)
 		ix.link(ix.byTemplate, templateOf(next), d)
+		d.current = next
 	}
-	d.facts, d.current, d.observed, d.findings = facts, next, seen, findings
+	d.observed, d.findings = seen, findings
 	if identity {
 		ix.rematch(d)
 		ix.affectUnmatched(d.node)

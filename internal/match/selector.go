@@ -1,6 +1,8 @@
 package match
 
 import (
+	"slices"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -32,22 +34,27 @@ func (s *Selector) single() bool { return s.serials != nil || s.buses != nil }
 
 // Matches reports whether the selector chooses the device. A fact that the device does not report matches no list.
 func (s *Selector) Matches(d Device) bool {
-	return s.class == d.Class &&
-		s.vendors.has(d.vendors()...) &&
-		s.models.has(d.DeviceID, d.Model) &&
-		s.boards.has(d.BoardID) &&
-		s.serials.has(d.SerialNumber) &&
-		s.buses.has(d.PCIAddresses...)
+	if s.class != d.Class {
+		return false
+	}
+	is := d.spelling()
+	return s.vendors.has(is.vendors) && s.models.has(is.models) && s.boards.has(is.boards) && s.serials.has(is.serials) && s.buses.has(is.buses)
 }
 
 // MayMatch is Matches for a device that cannot be read now: a fact that is not known may have any value.
 func (s *Selector) MayMatch(d Device) bool {
-	return s.class == d.Class &&
-		s.vendors.mayHave(d.vendors()...) &&
-		s.models.mayHave(d.DeviceID, d.Model) &&
-		s.boards.mayHave(d.BoardID) &&
-		s.serials.mayHave(d.SerialNumber) &&
-		s.buses.mayHave(d.PCIAddresses...)
+	if s.class != d.Class {
+		return false
+	}
+	is := d.spelling()
+	return s.vendors.mayHave(is.vendors) && s.models.mayHave(is.models) && s.boards.mayHave(is.boards) && s.serials.mayHave(is.serials) &&
+		s.buses.mayHave(is.buses)
+}
+
+// names reports whether the selector names the device by its serial number or PCI address.
+func (s *Selector) names(d Device) bool {
+	is := d.spelling()
+	return s.class == d.Class && (s.serials != nil && s.serials.has(is.serials) || s.buses != nil && s.buses.has(is.buses))
 }
 
 func newSet(values ...string) set {
@@ -61,28 +68,14 @@ func newSet(values ...string) set {
 	return out
 }
 
-func (s set) has(values ...string) bool {
-	if s == nil {
-		return true
-	}
-	for _, v := range values {
-		if n := inventory.NormalizeID(v); n != "" {
-			if _, ok := s[n]; ok {
-				return true
-			}
-		}
-	}
-	return false
+// has reports whether one of the values, which are normalised, is in the set. One that is empty is not known.
+func (s set) has(values []string) bool {
+	return s == nil || slices.ContainsFunc(values, func(v string) bool {
+		_, ok := s[v]
+		return ok && v != ""
+	})
 }
 
-func (s set) mayHave(values ...string) bool {
-	if len(values) == 0 {
-		return true
-	}
-	for _, v := range values {
-		if inventory.NormalizeID(v) == "" {
-			return true
-		}
-	}
-	return s.has(values...)
+func (s set) mayHave(values []string) bool {
+	return len(values) == 0 || slices.Contains(values, "") || s.has(values)
 }
