@@ -286,7 +286,8 @@ type CatalogRunning struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=64
 	Issues []string `json:"issues,omitempty"`
-	// fixedIn is the nearest newer version that is known to fix all of them. Absent where there is none, or versions are not ordered.
+	// fixedIn is the nearest newer version that is known to fix all of them and that the upgrade paths of its source allow, at once or by
+	// way of others. Absent where there is none, or versions are not ordered.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	FixedIn string `json:"fixedIn,omitempty"`

@@ -64,6 +64,21 @@ func NewPaths(list []v1alpha1.UpgradePath, of string) *Paths {
 	return out
 }
 
+// Reach reports whether the paths lead from the running version to another one, by one update or several.
+func (p *Paths) Reach(to, running inventory.Version, format inventory.VersionFormat) bool {
+	if p == nil {
+		return true
+	}
+	for range len(p.edges) + 1 {
+		next, err := p.edges.Next(plan.Image{Version: to}, running, format)
+		if err != nil || next.Version == to {
+			return err == nil && p.invalid == ""
+		}
+		running = next.Version
+	}
+	return false
+}
+
 // malformed says what is wrong with one edge alone. Named says that it names a version in between.
 func malformed(e plan.Edge, named bool) string {
 	all := append(slices.Clone(e.From), e.To)

@@ -61,8 +61,8 @@ func (i Issue) FixedBy(version string, dotted bool) bool {
 }
 
 // NearestFix is the nearest version newer than a running one that fixes all the vulnerabilities, of those that are offered and those that fix
-// one; empty for none. Versions must be ordered.
-func NearestFix(running string, issues []Issue, offered []Release) string {
+// one, and of these the ones that can be reached from it; empty for none. Versions must be ordered.
+func NearestFix(running string, issues []Issue, offered []Release, isReached func(version string) bool) string {
 	var candidates []string
 	for _, r := range offered {
 		candidates = append(candidates, r.Version)
@@ -73,7 +73,7 @@ func NearestFix(running string, issues []Issue, offered []Release) string {
 	nearest := ""
 	for _, v := range candidates {
 		if newestFirst(v, running) < 0 && (nearest == "" || newestFirst(nearest, v) < 0) &&
-			!slices.ContainsFunc(issues, func(i Issue) bool { return !i.FixedBy(v, true) }) {
+			!slices.ContainsFunc(issues, func(i Issue) bool { return !i.FixedBy(v, true) }) && isReached(v) {
 			nearest = v
 		}
 	}

@@ -105,6 +105,6 @@ func TestTheNearestFixIsFound(t *testing.T) {
 		{"1.3", []catalog.Issue{first}, "1.5"}, {"1.3", []catalog.Issue{first, second}, "1.6"}, {"1.6.1", []catalog.Issue{second}, "1.9"},
 		{"1.3", []catalog.Issue{{ID: "c", Has: []string{"1.3"}}}, ""}, {"2.0", []catalog.Issue{first}, ""}, {"odd", []catalog.Issue{first}, ""},
 	} {
-		assert.Equal(t, c.want, catalog.NearestFix(c.running, c.issues, offered), "%+v", c)
+		assert.Equal(t, c.want, catalog.NearestFix(c.running, c.issues, offered, func(string) bool { return true }), "%+v", c)
 	}
 }

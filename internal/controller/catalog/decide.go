@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
@@ -155,8 +156,12 @@ func (d *decision) found(f facts) v1alpha1.FirmwareCatalogStatus {
 	for _, p := range f.providers() {
 		out.Providers = append(out.Providers, d.provider(f, &p, perKind))
 	}
+	paths := map[string]*match.Paths{}
+	for i := range f.sources {
+		paths[f.sources[i].Name] = match.SourcePaths(&f.sources[i])
+	}
 	for i, k := range d.kinds {
-		c := judge(k, perKind[i], f.versions())
+		c := judge(k, perKind[i], f.versions(), paths)
 		count(&out, &c)
 		out.Components = append(out.Components, c)
 	}

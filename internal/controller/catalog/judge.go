@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -126,8 +127,9 @@ func union(have, more []string) []string {
 	return out
 }
 
-// judge says how the devices of one component stand to what is offered.
-func judge(k kind, from offers, keep int) v1alpha1.CatalogComponent {
+// judge says how the devices of one component stand to what is offered. Paths are the upgrade paths of the sources by name: they say
+// which of the versions that a source has are reached from another.
+func judge(k kind, from offers, keep int, paths map[string]*match.Paths) v1alpha1.CatalogComponent {
 	c := v1alpha1.CatalogComponent{Class: k.class, Vendor: k.vendor, Model: k.model, PCIID: k.pciID, BoardID: k.boardID}
 	o := from.merge(k.format)
 	newest := ""
@@ -150,7 +152,10 @@ func judge(k kind, from offers, keep int) v1alpha1.CatalogComponent {
 			run.Issues = append(run.Issues, i.ID)
 		}
 		if len(has) > 0 && o.ordered {
-			run.FixedIn = catalog.NearestFix(version, has, o.versions)
+			run.FixedIn = catalog.NearestFix(version, has, o.versions, func(to string) bool {
+				at := slices.IndexFunc(o.versions, func(r catalog.Release) bool { return r.Version == to })
+				return at < 0 || paths[o.versions[at].Source].Reach(inventory.NormalizeVersion(to), inventory.NormalizeVersion(version), inventory.FormatDotted)
+			})
 		}
 		from.complete(&run)
 		slices.Sort(run.Issues)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -32,7 +33,7 @@ func TestTheStatusIsBounded(t *testing.T) {
 		}
 		var o offers
 		o.add(long(63, 1), from)
-		c := judge(k, o, 16)
+		c := judge(k, o, 16, nil)
 		assert.Equal(t, "2.15", c.Versions[0].Version)
 		count(&s, &c)
 		s.Components = append(s.Components, c)
@@ -53,7 +54,7 @@ func TestOffersOfProvidersAreMerged(t *testing.T) {
 		Issues: []catalog.Issue{{ID: "CVE-1", FixedIn: []string{"1.0"}}}})
 	o.add("b", catalog.Offer{Newest: []catalog.Release{{Version: "1.1"}, {Version: "1.0", URL: "https://b/1.0", Digest: inventory.Digest{2}}},
 		Issues: []catalog.Issue{{ID: "CVE-1", FixedIn: []string{"1.0", "1.1"}, Has: []string{"0.9"}}}})
-	c := judge(kind{format: inventory.FormatDotted, running: map[string]int32{"0.9": 2, "": 1}}, o, 5)
+	c := judge(kind{format: inventory.FormatDotted, running: map[string]int32{"0.9": 2, "": 1}}, o, 5, nil)
 	assert.Equal(t, []v1alpha1.CatalogVersion{
 		{Version: "1.1", Provider: "b"},
 		{Version: "1.0", Provider: "b", Source: "s", URL: "https://b/1.0", Digest: v1alpha1.Digest(inventory.Digest{2}.String())},
@@ -62,6 +63,22 @@ func TestOffersOfProvidersAreMerged(t *testing.T) {
 		{Version: "0.9", Devices: 2, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-1"}, FixedIn: "1.0"},
 		{Version: "unknown", Devices: 1, Position: v1alpha1.PositionUnknown},
 	}, c.Running)
+}
+
+// A fix that the upgrade paths of its source forbid is none; one that is reached by way of another version is.
+func TestFixIsReached(t *testing.T) {
+	var o offers
+	o.add("sources", catalog.Offer{Newest: []catalog.Release{{Version: "1.3", Source: "s"}, {Version: "1.2", Source: "s"}, {Version: "1.1", Source: "s"}},
+		Issues: []catalog.Issue{{ID: "CVE-1", FixedIn: []string{"1.1"}}}})
+	for want, list := range map[string][]v1alpha1.UpgradePath{
+		"1.1": nil,
+		"1.2": {{To: "1.1", From: []string{"1.0"}}, {To: "1.2", From: []string{"1.0"}, Via: "0.9"}},
+		"1.3": {{To: "1.1", From: []string{"1.0"}}, {To: "1.2", Below: "1.1"}},
+		"":    {{To: "1.1", From: []string{"1.0"}}, {To: "1.2", Below: "1.1"}, {To: "1.3", From: []string{"1.0"}, Via: "1.2"}},
+	} {
+		c := judge(kind{format: inventory.FormatDotted, running: map[string]int32{"1.0": 1}}, o, 5, map[string]*match.Paths{"s": match.NewPaths(list, "s")})
+		assert.Equal(t, want, c.Running[0].FixedIn)
+	}
 }
 
 // What the status said is completed, and never made better than what is known now.

@@ -34,11 +34,12 @@ func toldBy(d *v1alpha1.NodeDevice) []string {
 	return out
 }
 
-// imagesChanged passes what changes the images that a source offers.
+// imagesChanged passes what changes the images that a source offers, and how they are reached.
 var imagesChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	was, okWas := e.ObjectOld.(*v1alpha1.FirmwareSource)
 	is, okIs := e.ObjectNew.(*v1alpha1.FirmwareSource)
-	return okWas && okIs && !equality.Semantic.DeepEqual(was.Status.Images, is.Status.Images)
+	return okWas && okIs && !(equality.Semantic.DeepEqual(was.Status.Images, is.Status.Images) &&
+		equality.Semantic.DeepEqual(was.Spec.UpgradePaths, is.Spec.UpgradePaths))
 }}
 
 // scopeChanged passes what changes whether an image is quarantined on every node.
