@@ -672,6 +672,11 @@ func (i *installation) attempts() []attempt {
 		{"operator", "delete what a person wrote", remove(nodeFirmware("pinned")), "may not delete a NodeFirmware"},
 		{"operator", "say that a pin matches nothing", status(nodeFirmware("node-a"), conditions("PinsUnmatched")), ""},
 		{"a", "say that its pins match nothing", status(nodeFirmware("node-a"), conditions("PinsUnmatched")), operators},
+		{"operator", "say that a daemon is silent", status(nodeFirmware("node-a"), conditions("DaemonReady")), ""},
+		{"operator", "see why a daemon is silent", func(ctx context.Context, c client.Client) error {
+			return c.List(ctx, &corev1.PodList{}, client.InNamespace(i.namespace))
+		}, ""},
+		{"a", "say that it reports", status(nodeFirmware("node-a"), conditions("DaemonReady")), operators},
 		{"operator", "mark a node's firmware as obsolete", patch(nodeFirmware("node-a"), `{"metadata":{"labels":{"nodefirmware.io/obsolete":"true"}}}`), ""},
 		{"operator", "say what is obsolete", status(nodeFirmware("node-a"), `{"obsolete":[{"kind":"FirmwareSource","name":"s","reason":"Updated"}]}`), ""},
 		{"operator", "label a node's firmware otherwise", patch(nodeFirmware("node-a"), `{"metadata":{"labels":{"a":"b"}}}`), "what a person writes"},

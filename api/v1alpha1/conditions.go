@@ -30,6 +30,8 @@ const (
 	// ConditionPinsUnmatched (abnormal) is True on a NodeFirmware while one of its pins matches no device of the node. Templates assign
 	// nothing then to the devices that the pin may mean.
 	ConditionPinsUnmatched = "PinsUnmatched"
+	// ConditionDaemonReady is False on a NodeFirmware while the daemon of the node does not report. It is absent where that never was.
+	ConditionDaemonReady = "DaemonReady"
 	// ConditionHeld (abnormal) is True on a NodeFirmware and on the FirmwareJob while a failed job keeps the node in
 	// maintenance.
 	ConditionHeld = "Held"
@@ -156,6 +158,8 @@ const (
 	ReasonRolloutHalted = "RolloutHalted"
 	// ReasonNodeBusy: another job holds the node.
 	ReasonNodeBusy = "NodeBusy"
+	// ReasonNotReporting: the daemon of the node does not report; the message says why.
+	ReasonNotReporting = "NotReporting"
 	// ReasonNodeNotReady: the Node is not Ready, so nothing new is started on it.
 	ReasonNodeNotReady = "NodeNotReady"
 	// ReasonNodeGone: the Node no longer exists.

@@ -49,14 +49,14 @@ type NodeRequests struct {
 }
 
 // NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete, pinnedMachine, requests.adopt
-// and the conditions Current and PinsUnmatched are written by the operator.
+// and the conditions Current, PinsUnmatched and DaemonReady are written by the operator.
 type NodeFirmwareStatus struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready, Current and, once a health gate has judged the node, Healthy; and, while they are True, Reconciling,
-	// Stalled, Held, Degraded and PinsUnmatched.
+	// Stalled, Held, Degraded and PinsUnmatched. DaemonReady is there once the daemon was silent.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

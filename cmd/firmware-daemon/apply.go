@@ -65,7 +65,7 @@ func applyCommand() *cobra.Command {
 				return fmt.Errorf("--soak must be from 0s to %s", maxSoak)
 			}
 			if allowReboot {
-				a.Rebooter = reboot.ServiceManager{Runner: hardware.Runner, Systemctl: reboot.Direct()}
+				a.Rebooter = reboot.Host{Runner: hardware.Runner, Systemctl: reboot.Direct()}
 			}
 			result, err := cli.Apply(c.Context(), a)
 			if result.Result == "" {

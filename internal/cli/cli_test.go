@@ -362,7 +362,7 @@ func (s *stage) count(t *testing.T, action string) int {
 func TestApplyRebootsWhenThatIsAllowed(t *testing.T) {
 	s := newStage(t)
 	a := s.applying(t, io.Discard)
-	a.Rebooter = reboot.ServiceManager{Runner: s.hardware.Runner, Systemctl: reboot.Direct()}
+	a.Rebooter = reboot.Host{Runner: s.hardware.Runner, Systemctl: reboot.Direct()}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { // the reboot ends this program
 		_, _ = s.WaitPowerEvent(ctx)

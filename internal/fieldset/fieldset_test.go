@@ -224,7 +224,7 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	c.create(node)
 	compared := v1alpha1.NodeFirmwareStatus{
 		Obsolete:   []v1alpha1.ObsoleteReference{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r", Reason: v1alpha1.ObsoleteUpdated}},
-		Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionCurrent, v1alpha1.ConditionPinsUnmatched),
+		Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionCurrent, v1alpha1.ConditionPinsUnmatched, v1alpha1.ConditionDaemonReady),
 	}
 	require.NoError(t, fieldset.ApplyNode(ctx, c, node.Name, v1alpha1.NodeFirmwareStatus{
 		ObservedGeneration: 1, LastScanTime: &now, Requests: v1alpha1.NodeRequests{Scan: "now"},
@@ -233,6 +233,7 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	require.NoError(t, fieldset.ApplyPinned(ctx, c, node, "J1001", "new board"))
 	assert.True(t, apierrors.IsConflict(fieldset.ApplyPinned(ctx, c, node, "J1002", "")), "another version was read")
 	require.NoError(t, fieldset.ApplyProvenance(ctx, c, node.Name, compared))
+	require.NoError(t, fieldset.ApplyDaemonReady(ctx, c, node.Name, compared.Conditions))
 	_, err = fieldset.ApplyPins(ctx, c, node.Name, compared.Conditions)
 	require.NoError(t, err)
 	require.NoError(t, fieldset.ApplyMaintenanceRequest(ctx, c, node.Name, v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceDrain}))
@@ -245,6 +246,7 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 		"firmware-daemon-maintenance":        {"maintenanceRequest"},
 		"node-firmware-operator-maintenance": {"maintenance"},
 		"node-firmware-operator-assignment":  {"PinsUnmatched"},
+		"node-firmware-operator-node":        {"DaemonReady"},
 		"node-firmware-operator-provenance":  {"Current", "obsolete"},
 	}, c.owned(node))
 	require.NoError(t, fieldset.SetObsoleteLabel(ctx, c, node.Name))

@@ -84,6 +84,15 @@ func ApplyPins(ctx context.Context, c client.Client, name string, all []metav1.C
 	return part.ResourceVersion, err
 }
 
+// FieldOwnerNode is the field manager of what the operator says of the daemon of a node.
+const FieldOwnerNode = v1alpha1.FieldOwnerOperator + "-node"
+
+// ApplyDaemonReady writes the condition DaemonReady of a NodeFirmware. The node controller of the operator does so.
+func ApplyDaemonReady(ctx context.Context, c client.Client, name string, all []metav1.Condition) error {
+	part := &v1alpha1.NodeFirmware{ObjectMeta: named(name), Status: v1alpha1.NodeFirmwareStatus{Conditions: only(all, status.DaemonConditions...)}}
+	return apply(ctx, c, FieldOwnerNode, part, "daemon of node firmware "+name)
+}
+
 // ApplyTemplate writes the status of a template, and returns the version it left. The template controller of the operator
 // does so. It fails with a conflict when the template is not in the version that was read.
 func ApplyTemplate(ctx context.Context, c client.Client, t *v1alpha1.FirmwareTemplate, s v1alpha1.FirmwareTemplateStatus) (string, error) {

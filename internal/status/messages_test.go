@@ -32,6 +32,7 @@ var speakers = map[string]string{
 	"internal/status/node.go":        "NodeFirmware",
 	"internal/status/provenance.go":  "NodeFirmware",
 	"internal/status/pins.go":        "NodeFirmware",
+	"internal/status/daemon.go":      "NodeFirmware",
 	"internal/status/device.go":      "NodeDevice",
 	"internal/status/assignment.go":  "NodeDevice",
 	"internal/status/template.go":    "FirmwareTemplate",

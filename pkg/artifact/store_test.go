@@ -457,8 +457,8 @@ func FuzzUnpackNeverWritesWhatWasNotAskedFor(f *testing.F) {
 	for _, magic := range []string{"PK\x03\x04", "\x1f\x8b\x08", "MSCF", "\xfd7zXZ\x00", "\x28\xb5\x2f\xfd", strings.Repeat("\x00", 257) + "ustar"} {
 		f.Add([]byte(magic))
 	}
-	name := filepath.Join(f.TempDir(), "a") // of this worker, which tries one input after the other
 	f.Fuzz(func(t *testing.T, data []byte) {
+		name := filepath.Join(t.TempDir(), "a")
 		require.NoError(t, os.WriteFile(name, data, 0o600))
 		taken := 0
 		err := extract(t.Context(), name, []string{"one.bin"}, func(path string, content io.Reader) error {

@@ -144,7 +144,7 @@ func (c card) whole() card {
 // confirm reads the other halves of cards and separates those that turn out to be cards of their own: a board may carry several
 // adapters, each with a flash of its own. A half that cannot or must not be read keeps the card from being updated.
 func (h *Host) confirm(
-	ctx context.Context, candidates []candidate, devices []inventory.Device, permit Permit,
+	ctx context.Context, candidates []candidate, devices []inventory.Device, guard Guard,
 ) ([]candidate, []inventory.Device) {
 	candidates, devices = slices.Clone(candidates), slices.Clone(devices)
 	for i := range candidates {
@@ -152,7 +152,7 @@ func (h *Host) confirm(
 			continue
 		}
 		whole, halves := candidates[i], candidates[i].halves
-		ofWhole := func(inventory.Identity) error { return permit(whole.Identity) } // jobs know no halves
+		ofWhole := func(inventory.Identity) error { return guard(whole.Identity) } // jobs know no halves
 		others := slices.Clone(halves[1:])
 		for j := range others {
 			others[j].UniqueID = whole.UniqueID // a driver that knows no better id of the card returns this one

@@ -102,7 +102,7 @@ func nicImage(t *testing.T, psid string) driver.Image {
 // While the card is written nobody reads it, and it stays the one device that it is.
 func TestACardInTwoSlotsIsGuardedAsOne(t *testing.T) {
 	_, h := machineOf(t, socketDirectMachine())
-	inv, err := h.ScanPermitted(t.Context(), func(id inventory.Identity) error {
+	inv, err := h.ScanGuarded(t.Context(), func(id inventory.Identity) error {
 		if id.Class == inventory.NIC {
 			return command.ErrBusy
 		}
@@ -148,7 +148,7 @@ func twoAdaptersMachine() simhost.Spec {
 func TestAnAdapterIsThereWhileItsNeighbourOnTheBoardIsWritten(t *testing.T) {
 	_, h := machineOf(t, twoAdaptersMachine())
 	require.Len(t, nicsOf(t, h), 2)
-	inv, err := h.ScanPermitted(t.Context(), func(id inventory.Identity) error {
+	inv, err := h.ScanGuarded(t.Context(), func(id inventory.Identity) error {
 		if id.UniqueID == socketDirect {
 			return command.ErrBusy
 		}
@@ -227,12 +227,12 @@ func TestACardInTwoSlotsStaysOneWhileItsProductDataCannotBeRead(t *testing.T) {
 	}
 }
 
-// A permit that says no after the first half was read keeps the other half from being read: a write may begin in between. It
+// A guard that says no after the first half was read keeps the other half from being read: a write may begin in between. It
 // is asked about the whole card, because that is what jobs are for.
 func TestTheGuardIsAskedForEveryHalf(t *testing.T) {
 	_, h := machineOf(t, socketDirectMachine())
 	asked := 0
-	inv, err := h.ScanPermitted(t.Context(), func(id inventory.Identity) error {
+	inv, err := h.ScanGuarded(t.Context(), func(id inventory.Identity) error {
 		if id.Class != inventory.NIC {
 			return nil
 		}

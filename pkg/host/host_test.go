@@ -414,7 +414,7 @@ func TestOneDeviceIsNeverReadTwiceAtOnce(t *testing.T) {
 func TestAGuardKeepsAScanFromADevice(t *testing.T) {
 	r := &reader{}
 	h := newHost(t, server(), r)
-	inv, err := h.ScanPermitted(t.Context(), func(id inventory.Identity) error {
+	inv, err := h.ScanGuarded(t.Context(), func(id inventory.Identity) error {
 		if id.Class == inventory.NIC {
 			return errors.New("it is being written to")
 		}
@@ -441,7 +441,7 @@ func TestWhoReadsADeviceNextFindsTheGuardAsked(t *testing.T) {
 			return id, inventory.Firmware{Running: "1"}, nil
 		}})
 		go func() {
-			_, _ = h.ScanPermitted(t.Context(), func(inventory.Identity) error {
+			_, _ = h.ScanGuarded(t.Context(), func(inventory.Identity) error {
 				if writing.Load() {
 					return errors.New("it is being written to")
 				}

@@ -15,7 +15,7 @@ import (
 )
 
 // inspectAll reads the devices side by side. The result has the order of the candidates.
-func (h *Host) inspectAll(ctx context.Context, candidates []candidate, permit Permit) []inventory.Device {
+func (h *Host) inspectAll(ctx context.Context, candidates []candidate, guard Guard) []inventory.Device {
 	devices := make([]inventory.Device, len(candidates))
 	slots := make(chan struct{}, h.cfg.Parallel)
 	var group sync.WaitGroup
@@ -23,7 +23,7 @@ func (h *Host) inspectAll(ctx context.Context, candidates []candidate, permit Pe
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			devices[i] = h.inspect(ctx, c, permit)
+			devices[i] = h.inspect(ctx, c, guard)
 		})
 	}
 	group.Wait()
@@ -31,7 +31,7 @@ func (h *Host) inspectAll(ctx context.Context, candidates []candidate, permit Pe
 }
 
 // inspect reads one device. If the driver fails, the result holds what sysfs reports.
-func (h *Host) inspect(ctx context.Context, c candidate, permit Permit) inventory.Device {
+func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.Device {
 	d := c.Device
 	if d.Err != nil {
 		return d // a driver must not be chosen by half an identity
@@ -45,7 +45,7 @@ func (h *Host) inspect(ctx context.Context, c candidate, permit Permit) inventor
 		err    error
 	}
 	got, err := attempt(ctx, h, c.place, func(ctx context.Context) (r reading) {
-		if r.err = permit(d.Identity); r.err != nil { // asked in the device's turn, so that the next reader knows the permit was asked
+		if r.err = guard(d.Identity); r.err != nil { // asked in the device's turn, so that the next reader knows the guard was asked
 			return r
 		}
 		r.own = h.productData(c)

@@ -27,16 +27,16 @@ type candidate struct {
 
 // Scan lists all devices and reads each of them. One that cannot be read is in the result with its Err; one class that
 // cannot be listed is in Incomplete. It fails only when the context ends or the boot id cannot be read.
-func (h *Host) Scan(ctx context.Context) (Inventory, error) { return h.ScanPermitted(ctx, permitted) }
+func (h *Host) Scan(ctx context.Context) (Inventory, error) { return h.ScanGuarded(ctx, unguarded) }
 
-// Permit says why a device must not be read now; nil when it may be. It knows the device as sysfs shows it.
-type Permit func(inventory.Identity) error
+// Guard says why a device must not be read now; nil when it may be. It knows the device as sysfs shows it.
+type Guard func(inventory.Identity) error
 
-func permitted(inventory.Identity) error { return nil }
+func unguarded(inventory.Identity) error { return nil }
 
-// ScanPermitted is Scan that asks a permit right before it reads a device, at a time when no other caller reads that
-// device. The error of the permit becomes the Err of the device.
-func (h *Host) ScanPermitted(ctx context.Context, permit Permit) (Inventory, error) {
+// ScanGuarded is Scan that asks a guard right before it reads a device, at a time when no other caller reads that
+// device. The error of the guard becomes the Err of the device.
+func (h *Host) ScanGuarded(ctx context.Context, guard Guard) (Inventory, error) {
 	inv := Inventory{Incomplete: map[inventory.Class]error{}}
 	var err error
 	if inv.BootID, err = sysfs.BootID(h.cfg.FS); err != nil {
@@ -49,7 +49,7 @@ func (h *Host) ScanPermitted(ctx context.Context, permit Permit) (Inventory, err
 		}
 	}
 	candidates := h.listAll(ctx, inv.Incomplete)
-	inv.Devices = separate(h.confirm(ctx, candidates, h.inspectAll(ctx, candidates, permit), permit))
+	inv.Devices = separate(h.confirm(ctx, candidates, h.inspectAll(ctx, candidates, guard), guard))
 	h.addArrays(ctx, inv.Devices)
 	if err := ctx.Err(); err != nil {
 		return Inventory{}, fmt.Errorf("scan machine: %w", context.Cause(ctx))
@@ -88,15 +88,15 @@ func (h *Host) Find(ctx context.Context, class inventory.Class, uniqueID string)
 	for claims < len(candidates) && likely(candidates[claims]) {
 		claims++
 	}
-	devices := h.inspectAll(ctx, candidates[:claims], permitted)
+	devices := h.inspectAll(ctx, candidates[:claims], unguarded)
 	if claims == 1 && devices[0].UniqueID == uniqueID {
-		if _, confirmed := h.confirm(ctx, candidates[:1], devices, permitted); confirmed[0].UniqueID == uniqueID {
+		if _, confirmed := h.confirm(ctx, candidates[:1], devices, unguarded); confirmed[0].UniqueID == uniqueID {
 			return confirmed[0], true, contextError(ctx)
 		}
 	}
 	// The driver may know a better id than sysfs, or there is more than one claim.
-	devices = append(devices, h.inspectAll(ctx, candidates[claims:], permitted)...)
-	devices = separate(h.confirm(ctx, candidates, devices, permitted))
+	devices = append(devices, h.inspectAll(ctx, candidates[claims:], unguarded)...)
+	devices = separate(h.confirm(ctx, candidates, devices, unguarded))
 	if err := contextError(ctx); err != nil {
 		return inventory.Device{}, false, err
 	}

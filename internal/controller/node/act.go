@@ -22,7 +22,12 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 		return r.create(ctx, f.node)
 	}
 	if d.pinned != nil {
-		return client.IgnoreNotFound(fieldset.ApplyPinned(ctx, r.direct, f.firmware, d.pinned.machine, d.pinned.adopt))
+		if err := fieldset.ApplyPinned(ctx, r.direct, f.firmware, d.pinned.machine, d.pinned.adopt); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	if d.reports != nil {
+		return client.IgnoreNotFound(fieldset.ApplyDaemonReady(ctx, r.direct, f.name, d.reports))
 	}
 	for i := range d.end {
 		if err := r.end(ctx, &d.end[i]); err != nil {
@@ -105,8 +110,11 @@ func (r *Reconciler) delete(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// report warns once about a NodeFirmware that is kept though its Node does not exist.
+// report warns once about a daemon that does not report, and about a NodeFirmware that is kept though its Node does not exist.
 func (r *Reconciler) report(f facts, d decision) {
+	if c := meta.FindStatusCondition(d.reports, v1alpha1.ConditionDaemonReady); c != nil && c.Status == metav1.ConditionFalse && !isSilent(f.firmware) {
+		r.recorder.Eventf(f.firmware, nil, corev1.EventTypeWarning, c.Reason, "Listen", "%s", c.Message)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if d.keep == nil {

@@ -85,9 +85,10 @@ var (
 	comesAndGoes = predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
 	}
-	// firmwareChanges passes what a person requests, and which machine it is requested for.
+	// firmwareChanges passes what a person requests, which machine it is requested for, and that a daemon reports again.
 	firmwareChanges = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
-		return a.Generation != b.Generation || !ptr.Equal(pinnedTo(a), pinnedTo(b))
+		return a.Generation != b.Generation || !ptr.Equal(pinnedTo(a), pinnedTo(b)) ||
+			isSilent(b) && !a.Status.LastScanTime.Equal(b.Status.LastScanTime)
 	})
 	// jobChanges passes what ends the wait for a job of a Node that is gone.
 	jobChanges = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {

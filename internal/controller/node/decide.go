@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
 // Retention is how long the NodeFirmware and the jobs of a Node that is gone are kept: a Node that is registered again finds
@@ -19,6 +22,8 @@ type decision struct {
 	create bool
 	// pinned is what the status is to say of the machine that the pins are for; nil where it says so.
 	pinned *pinned
+	// reports are the conditions about the node's daemon where they say something else; nil where they do not.
+	reports []metav1.Condition
 	// end these jobs: no process is left that runs or reports them.
 	end []v1alpha1.FirmwareJob
 	// stranded jobs have begun, and what executes them may go on without the Node.
@@ -49,7 +54,11 @@ func decide(f facts) decision {
 	case f.node != nil && f.firmware == nil:
 		return decision{create: true}
 	case f.node != nil:
-		return decision{pinned: pinnedTo(f.firmware)}
+		next := -overdue(f.firmware, f.now)
+		if next <= 0 {
+			next = looksAgain
+		}
+		return decision{pinned: pinnedTo(f.firmware), reports: f.reports(), next: next}
 	}
 	d := decision{release: true, devices: f.devices}
 	left := f.retention - f.now.Sub(f.goneSince)
@@ -74,6 +83,16 @@ func decide(f facts) decision {
 		d.next = left
 	}
 	return d
+}
+
+// reports are the conditions of the NodeFirmware where what they say about the daemon has changed; nil otherwise.
+func (f facts) reports() []metav1.Condition {
+	next := status.Daemon(f.silence, f.firmware.Status.Conditions, f.firmware.Generation, f.now)
+	was, is := meta.FindStatusCondition(f.firmware.Status.Conditions, v1alpha1.ConditionDaemonReady), meta.FindStatusCondition(next, v1alpha1.ConditionDaemonReady)
+	if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason && was.Message == is.Message {
+		return nil
+	}
+	return next
 }
 
 // hasBegun reports whether a job may have changed the machine.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
 // facts are the Node and the other objects that bear one node's name.
@@ -21,6 +22,8 @@ type facts struct {
 	node *corev1.Node
 	// firmware is nil when there is none.
 	firmware *v1alpha1.NodeFirmware
+	// silence is why the daemon does not report; nil where no report is overdue, or its pod is ready.
+	silence *status.Silence
 	// goneSince is when this process first saw that the Node is gone, and retention how long its history is kept then. The
 	// devices and jobs are those that are left of it.
 	goneSince time.Time
@@ -42,7 +45,10 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	f.now, f.retention = r.now(), r.retention
 	f.goneSince = r.since(f)
 	if f.node != nil {
-		return f, nil
+		if f.firmware != nil && overdue(f.firmware, f.now) >= 0 {
+			f.silence, err = r.silence(ctx, f.node, f.firmware)
+		}
+		return f, err
 	}
 	ofNode := client.MatchingFields{"spec.nodeName": name}
 	var devices v1alpha1.NodeDeviceList

@@ -7,10 +7,10 @@ import (
 
 // growth is how many times longer each wait is than the one before, and slowest how many times StatusInterval the time between two writes
 // of one template's status may become.
-const growth, slowest = 4, 64
+const growth, slowest = 3, 60
 
 // pace is how often the status of one template is written. The first change after a rest is written at once. While a status
-// goes on to change as soon as it may be written, the time between two writes grows from StatusInterval to 64 times that:
+// goes on to change as soon as it may be written, the time between two writes triples from StatusInterval to sixty times that:
 // the counters of a template whose 5,000 nodes begin a job cost a few writes and not one for each node. What changes a status
 // or a reason of a condition waits no longer than StatusInterval.
 type pace struct {

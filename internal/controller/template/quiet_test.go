@@ -94,14 +94,14 @@ func TestAStatusThatGoesOnToChangeIsWrittenLessOften(t *testing.T) {
 		require.NoError(t, err)
 		s.clock = s.clock.Add(time.Second)
 	}
-	s.clock = s.clock.Add(3 * time.Minute)
+	s.clock = s.clock.Add(2 * time.Minute)
 	before := s.templateWrites
-	const seconds = 150
+	const seconds = 161
 	for i := range seconds {
 		change(i, v1)
 		second()
 	}
-	assert.Equal(t, 6, s.templateWrites-before, "after 0, 1, 5, 21 and 85 seconds, and then every 64")
+	assert.Equal(t, 7, s.templateWrites-before, "after 0, 1, 4, 13 and 40 seconds, and then every 60")
 
 	for i := seconds; i < 40*devicesPerNode; i++ {
 		change(i, v1)
@@ -110,7 +110,7 @@ func TestAStatusThatGoesOnToChangeIsWrittenLessOften(t *testing.T) {
 	ready := meta.FindStatusCondition(s.templates[name].Status.Conditions, v1alpha1.ConditionReady)
 	assert.Equal(t, metav1.ConditionTrue, ready.Status, "the template is done, and says so within a second")
 
-	s.clock = s.clock.Add(3 * time.Minute)
+	s.clock = s.clock.Add(2 * time.Minute)
 	before = s.templateWrites
 	for i := range 2 {
 		change(i, running)

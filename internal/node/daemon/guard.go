@@ -23,10 +23,10 @@ import (
 )
 
 // guardOf is the guard of this host. Own reads the pod of this process; nil in a guard.
-func guardOf(c config.Daemon, own func(context.Context) (*corev1.Pod, error)) guard.Installer {
+func guardOf(c config.Daemon, own func(context.Context) (*corev1.Pod, error)) guard.Host {
 	m := c.Machine
 	proc := filepath.Join(m.HostRoot, "proc")
-	return guard.Installer{
+	return guard.Host{
 		Proc: proc, Root: filepath.Join(proc, "1", "root"), // the host's own file system, writable where the mount of it is not
 		StateDir: m.StateDir, ProfileDir: m.ProfileDir, KeysDir: c.ImageKeysDir, Own: own, Version: version.Current(),
 		Ask: func(ctx context.Context, url string) error {
@@ -102,7 +102,7 @@ func (w *watchman) linger() {
 // watchman is a guard that runs.
 type watchman struct {
 	options Options
-	host    guard.Installer
+	host    guard.Host
 	journal *state.Guest
 	server  server
 	live    func() error

@@ -51,8 +51,8 @@ func newMachine(ctx context.Context, o Options) (machine, error) {
 }
 
 // network is what the host itself knows of the networks around it.
-func (m machine) network() uplink.Network {
-	return uplink.Network{FS: m.hardware.FS, Kernel: m.hardware.Kernel}
+func (m machine) network() uplink.Host {
+	return uplink.Host{FS: m.hardware.FS, Kernel: m.hardware.Kernel}
 }
 
 // engineConfig is the part of the configuration of an engine on this machine that needs no API server: without a maintenance, a
@@ -70,7 +70,7 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 	logVerification(o.Log, c, store)
 	limits := step.DefaultLimits()
 	limits.Boot, limits.Health, limits.Isolation = c.BootTimeLimit, c.HealthTimeout, c.IsolationTimeout
-	systemd := reboot.ServiceManager{Runner: m.hardware.Runner, Systemctl: reboot.Namespaced()}
+	systemd := reboot.Host{Runner: m.hardware.Runner, Systemctl: reboot.Namespaced()}
 	return engine.Config{
 		Free:    images.Free,
 		Journal: host.Journal, Archive: host.Archive, Host: m.hardware, Drivers: m.hardware.Drivers, Images: store,

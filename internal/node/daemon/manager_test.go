@@ -67,7 +67,7 @@ type machine struct {
 	devices []inventory.Device
 }
 
-func (m *machine) ScanPermitted(context.Context, host.Permit) (host.Inventory, error) {
+func (m *machine) ScanGuarded(context.Context, host.Guard) (host.Inventory, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return host.Inventory{BootID: "boot-1", Devices: slices.Clone(m.devices)}, nil

@@ -39,7 +39,7 @@ import (
 // counted is a machine without a device that counts its scans.
 type counted struct{ scans atomic.Int32 }
 
-func (c *counted) ScanPermitted(context.Context, host.Permit) (host.Inventory, error) {
+func (c *counted) ScanGuarded(context.Context, host.Guard) (host.Inventory, error) {
 	c.scans.Add(1)
 	return host.Inventory{}, nil
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
-// Scanner reads the devices of this machine.
-type Scanner interface {
-	// ScanPermitted enumerates the devices and reads each of them that the permit allows at the moment of its reading.
-	ScanPermitted(ctx context.Context, permit host.Permit) (host.Inventory, error)
+// Host reads the devices of this machine.
+type Host interface {
+	// ScanGuarded enumerates the devices and reads each of them that the guard allows at the moment of its reading.
+	ScanGuarded(ctx context.Context, guard host.Guard) (host.Inventory, error)
 }
 
 // Writes lists the writes to devices that are running.
@@ -35,7 +35,7 @@ type Config struct {
 	Node string
 	// Interval is the age at which a scan counts as stale where SetThreshold does not say.
 	Interval time.Duration
-	Host     Scanner
+	Host     Host
 	// Look returns the same string as long as the same devices are plugged in, and is cheap enough to be called every few
 	// seconds. Nil leaves hardware that is plugged in or removed to the next scan.
 	Look    func() (string, error)
@@ -226,7 +226,7 @@ func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	}
 	defer done()
 	look, answers := d.lookNow(), d.lastAsked()
-	found, err := d.config.Host.ScanPermitted(ctx, d.permit)
+	found, err := d.config.Host.ScanGuarded(ctx, d.guard)
 	if err != nil {
 		return fmt.Errorf("scan devices: %w", err)
 	}

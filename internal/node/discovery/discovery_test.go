@@ -44,7 +44,7 @@ type machine struct {
 	plugged string
 }
 
-func (m *machine) ScanPermitted(_ context.Context, permit host.Permit) (host.Inventory, error) {
+func (m *machine) ScanGuarded(_ context.Context, guard host.Guard) (host.Inventory, error) {
 	m.mu.Lock()
 	m.scans++
 	found, err := m.found, m.err
@@ -55,7 +55,7 @@ func (m *machine) ScanPermitted(_ context.Context, permit host.Permit) (host.Inv
 		if m.sysfs != nil {
 			id.UniqueID = m.sysfs(id.UniqueID)
 		}
-		if err := permit(id); err != nil {
+		if err := guard(id); err != nil {
 			found.Devices[i].Identity, found.Devices[i].Err, found.Devices[i].Firmware = id, err, nil
 		}
 	}

@@ -41,9 +41,9 @@ type marker struct {
 	Version string `json:"version,omitempty"`
 }
 
-// Installer installs the guard of one host, and removes it. The order of the writes makes sure that a static pod is never there without the
+// Host installs the guard of one host, and removes it. The order of the writes makes sure that a static pod is never there without the
 // marker that says where, whenever the power fails.
-type Installer struct {
+type Host struct {
 	// Proc is the /proc of the host, and Root the way to its files, to be written.
 	Proc, Root string
 	// StateDir is the state directory of this process, and of the guard.
@@ -68,7 +68,7 @@ type Installer struct {
 const patience = time.Minute
 
 // Install has the kubelet start a guard now and after each boot, and returns once it runs. What is there already is kept.
-func (h Installer) Install(ctx context.Context) error {
+func (h Host) Install(ctx context.Context) error {
 	placed, err := h.placed()
 	if err == nil && !placed && h.Own == nil {
 		err = errors.New("the static pod of this guard is gone")
@@ -86,7 +86,7 @@ func (h Installer) Install(ctx context.Context) error {
 }
 
 // place writes everything, the static pod last.
-func (h Installer) place(ctx context.Context) error {
+func (h Host) place(ctx context.Context) error {
 	k, err := FindKubelet(h.Proc, h.Root)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (h Installer) place(ctx context.Context) error {
 
 // survives returns nil when a static pod in the directory outlives the boot as the state directory does. Some systems make
 // /etc anew with each boot.
-func (h Installer) survives(dir string) error {
+func (h Host) survives(dir string) error {
 	path, err := within(h.Root, dir)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (h Installer) survives(dir string) error {
 }
 
 // prepare fills the directory of the guard.
-func (h Installer) prepare(at marker) error {
+func (h Host) prepare(at marker) error {
 	dir := filepath.Join(h.StateDir, Dir)
 	if err := h.fs().Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -166,7 +166,7 @@ func (h Installer) prepare(at marker) error {
 }
 
 // copyFiles copies the files of a directory that comes from an object of the API; empty for none.
-func (h Installer) copyFiles(from, to string) error {
+func (h Host) copyFiles(from, to string) error {
 	if err := h.fs().Mkdir(to); err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (h Installer) copyFiles(from, to string) error {
 }
 
 // Remove takes the static pod away, and then what it needs. Where nothing is installed it does nothing.
-func (h Installer) Remove(context.Context) error {
+func (h Host) Remove(context.Context) error {
 	dir := filepath.Join(h.StateDir, Dir)
 	_, missing := h.fs().ReadDir(dir)
 	paths, err := h.manifests()
@@ -220,7 +220,7 @@ func (h Installer) Remove(context.Context) error {
 
 // manifests is where a static pod may be: where the marker says, and where one would be put now, because the state directory may have
 // been lost.
-func (h Installer) manifests() (paths []string, err error) {
+func (h Host) manifests() (paths []string, err error) {
 	at, err := h.marker()
 	if at != nil {
 		paths = append(paths, at.Manifest)
@@ -241,7 +241,7 @@ func (h Installer) manifests() (paths []string, err error) {
 }
 
 // removeFile removes the file and what an interrupted write left beside it. That nothing is there is durable where it was sure before.
-func (h Installer) removeFile(path string, sure bool) error {
+func (h Host) removeFile(path string, sure bool) error {
 	removed := !sure
 	for _, name := range []string{path, filepath.Join(filepath.Dir(path), durable.TempPrefix+filepath.Base(path))} {
 		switch err := h.fs().Remove(name); {
@@ -261,7 +261,7 @@ func (h Installer) removeFile(path string, sure bool) error {
 }
 
 // absent reports whether nothing is there. Where files are read-only, a removal fails before anybody looks for the file.
-func (h Installer) absent(path string) bool {
+func (h Host) absent(path string) bool {
 	f, err := h.fs().Open(path)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
@@ -271,7 +271,7 @@ func (h Installer) absent(path string) bool {
 }
 
 // placed reports whether the static pod of the marker is where it says, whole, and of this version. A guard does not judge its own.
-func (h Installer) placed() (bool, error) {
+func (h Host) placed() (bool, error) {
 	at, err := h.marker()
 	if err != nil || at == nil || h.Own != nil && at.Version != h.Version {
 		return false, err
@@ -285,7 +285,7 @@ func (h Installer) placed() (bool, error) {
 }
 
 // marker reads the marker; nil when there is none.
-func (h Installer) marker() (*marker, error) {
+func (h Host) marker() (*marker, error) {
 	content, err := h.read(filepath.Join(h.StateDir, Dir, markerFile))
 	if err != nil || content == nil {
 		return nil, err
@@ -298,7 +298,7 @@ func (h Installer) marker() (*marker, error) {
 }
 
 // read returns nil for a file that is missing.
-func (h Installer) read(path string) ([]byte, error) {
+func (h Host) read(path string) ([]byte, error) {
 	f, err := h.fs().Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -315,7 +315,7 @@ func (h Installer) read(path string) ([]byte, error) {
 	return content, nil
 }
 
-func (h Installer) fs() durable.FS {
+func (h Host) fs() durable.FS {
 	if h.FS == nil {
 		return durable.OS{}
 	}
@@ -323,7 +323,7 @@ func (h Installer) fs() durable.FS {
 }
 
 // Installed is the id of what is installed; empty for nothing.
-func (h Installer) Installed() (id string, err error) {
+func (h Host) Installed() (id string, err error) {
 	at, err := h.marker()
 	if at != nil {
 		id = at.ID
@@ -332,7 +332,7 @@ func (h Installer) Installed() (id string, err error) {
 }
 
 // Live holds the lock by which others see that a guard runs, until it is closed or the process ends. A directory that is gone holds none.
-func (h Installer) Live() (io.Closer, error) {
+func (h Host) Live() (io.Closer, error) {
 	l := flock.New(filepath.Join(h.StateDir, Dir, aliveFile))
 	ok, err := l.TryLock()
 	switch {
@@ -348,7 +348,7 @@ func (h Installer) Live() (io.Closer, error) {
 const alivePoll = 100 * time.Millisecond
 
 // awaitAlive waits until the guard runs: a static pod that the kubelet refuses guards nothing, and the kubelet tells only its log.
-func (h Installer) awaitAlive(ctx context.Context) error {
+func (h Host) awaitAlive(ctx context.Context) error {
 	limit := h.Patience
 	if limit == 0 {
 		limit = patience
@@ -371,7 +371,7 @@ func (h Installer) awaitAlive(ctx context.Context) error {
 }
 
 // Alive reports whether a guard runs that was started for what is installed now.
-func (h Installer) Alive() (bool, error) {
+func (h Host) Alive() (bool, error) {
 	l := flock.New(filepath.Join(h.StateDir, Dir, aliveFile), flock.SetFlag(os.O_RDONLY))
 	free, err := l.TryRLock()
 	switch {

@@ -19,10 +19,10 @@ import (
 )
 
 // in is the guard of the host in a directory, which no kubelet starts.
-func in(t *testing.T, dir string, fake fakeHost) Installer {
+func in(t *testing.T, dir string, fake fakeHost) Host {
 	t.Helper()
 	pod := daemonPod(t)
-	return Installer{
+	return Host{
 		Proc: fake.proc, Root: filepath.Join(dir, "root"), StateDir: filepath.Join(dir, "state"), ProfileDir: filepath.Join(dir, "profiles"), KeysDir: filepath.Join(dir, "keys"),
 		Own: func(context.Context) (*corev1.Pod, error) { return pod, nil }, Patience: time.Nanosecond,
 	}
@@ -202,9 +202,9 @@ const cuts = 6
 // Whenever the power fails, a static pod on the disk is whole and can be removed by the next daemon, and a removed one does not
 // come back (R002-33).
 func TestPowerCutAnywhereLeavesAGuardThatCanBeRemoved(t *testing.T) {
-	act := map[string]func(Installer) error{
-		"install": func(h Installer) error { return h.Install(t.Context()) },
-		"remove": func(h Installer) error {
+	act := map[string]func(Host) error{
+		"install": func(h Host) error { return h.Install(t.Context()) },
+		"remove": func(h Host) error {
 			_ = h.Install(t.Context())
 			return h.Remove(t.Context())
 		},

@@ -139,7 +139,7 @@ func Open(stateDir string) (*Journal, error) {
 // prepare creates the buckets of a new journal. It writes nothing into an existing one, which may be from a newer
 // daemon.
 func prepare(db *bbolt.DB) error {
-	return undamaged(func() error {
+	return guard(func() error {
 		if known, err := known(db); err != nil || known {
 			return err
 		}

@@ -49,7 +49,7 @@ func peek(path string) (v View, err error) {
 		return View{}, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	err = undamaged(func() (err error) {
+	err = guard(func() (err error) {
 		if known, err := known(db); err != nil || !known {
 			return err
 		}

@@ -13,8 +13,8 @@ import (
 // timeout bounds the request, not the reboot: systemctl returns once the reboot is queued.
 const timeout = time.Minute
 
-// ServiceManager asks that of the host, for a reboot and about the last one.
-type ServiceManager struct {
+// Host asks the host's service manager, for a reboot and about the last one.
+type Host struct {
 	Runner command.Runner
 	// Systemctl is the beginning of the command; Namespaced is that of a daemon in a container.
 	Systemctl []string
@@ -28,15 +28,15 @@ func Namespaced() []string {
 // Direct is systemctl for a program that runs on the host itself.
 func Direct() []string { return []string{"systemctl"} }
 
-func (m ServiceManager) query(timeout time.Duration, args ...string) command.Command {
-	return command.Command{Argv: append(slices.Clone(m.Systemctl), args...), Kind: command.Query, Timeout: timeout}
+func (h Host) query(timeout time.Duration, args ...string) command.Command {
+	return command.Command{Argv: append(slices.Clone(h.Systemctl), args...), Kind: command.Query, Timeout: timeout}
 }
 
 // Reboot requests a reboot. It returns nil once the request is accepted; only the boot id says whether the
 // host rebooted.
-func (m ServiceManager) Reboot(ctx context.Context) error {
-	c := m.query(timeout, "reboot")
-	res, err := m.Runner.Run(ctx, c)
+func (h Host) Reboot(ctx context.Context) error {
+	c := h.query(timeout, "reboot")
+	res, err := h.Runner.Run(ctx, c)
 	if err != nil {
 		return fmt.Errorf("request reboot: %w", err)
 	}

@@ -24,14 +24,14 @@ func (h *host) Run(_ context.Context, c command.Command) (command.Result, error)
 
 func TestRebootAsksTheHostOnce(t *testing.T) {
 	h := &host{}
-	require.NoError(t, reboot.ServiceManager{Runner: h, Systemctl: reboot.Namespaced()}.Reboot(t.Context()))
+	require.NoError(t, reboot.Host{Runner: h, Systemctl: reboot.Namespaced()}.Reboot(t.Context()))
 	assert.Equal(t, []string{"nsenter --target 1 --mount --uts --ipc --net --pid -- systemctl reboot"}, h.ran)
 }
 
 func TestRefusedRebootNamesTheCause(t *testing.T) {
-	err := reboot.ServiceManager{Runner: &host{code: 1}, Systemctl: reboot.Direct()}.Reboot(t.Context())
+	err := reboot.Host{Runner: &host{code: 1}, Systemctl: reboot.Direct()}.Reboot(t.Context())
 	require.ErrorContains(t, err, "Access denied")
 	require.ErrorContains(t, err, "systemctl reboot")
 	missing := &command.Error{Argv: reboot.Direct(), ExitCode: -1, Err: command.ErrNotFound}
-	require.ErrorIs(t, reboot.ServiceManager{Runner: &host{err: missing}, Systemctl: reboot.Direct()}.Reboot(t.Context()), command.ErrNotFound)
+	require.ErrorIs(t, reboot.Host{Runner: &host{err: missing}, Systemctl: reboot.Direct()}.Reboot(t.Context()), command.ErrNotFound)
 }

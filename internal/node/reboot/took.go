@@ -26,9 +26,9 @@ const tookTimeout = 10 * time.Second
 
 // Took is how long this boot took by the host's own account: from the start of the kernel until its services could start; zero
 // while that is not known. What services wait for is no part of it, nor is what runs later, such as a container.
-func (m ServiceManager) Took(ctx context.Context) (time.Duration, error) {
-	c := m.query(tookTimeout, "show", "--property="+entered, sysinit)
-	res, err := m.Runner.Run(ctx, c)
+func (h Host) Took(ctx context.Context) (time.Duration, error) {
+	c := h.query(tookTimeout, "show", "--property="+entered, sysinit)
+	res, err := h.Runner.Run(ctx, c)
 	if err != nil {
 		return 0, fmt.Errorf("ask how long the boot took: %w", err)
 	}

@@ -36,7 +36,7 @@ func TestBootTakesAsLongAsTheHostSays(t *testing.T) {
 		"a number that is no duration": {"ActiveEnterTimestampMonotonic=18446744073709551615\n", 0, "no number"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			took, err := reboot.ServiceManager{Runner: said(c.output), Systemctl: reboot.Direct()}.Took(t.Context())
+			took, err := reboot.Host{Runner: said(c.output), Systemctl: reboot.Direct()}.Took(t.Context())
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				return
@@ -48,6 +48,6 @@ func TestBootTakesAsLongAsTheHostSays(t *testing.T) {
 }
 
 func TestHostThatCannotBeAskedDoesNotSayHowLongItsBootTook(t *testing.T) {
-	_, err := reboot.ServiceManager{Runner: &host{code: 1}, Systemctl: reboot.Direct()}.Took(t.Context())
+	_, err := reboot.Host{Runner: &host{code: 1}, Systemctl: reboot.Direct()}.Took(t.Context())
 	require.ErrorContains(t, err, "Access denied")
 }

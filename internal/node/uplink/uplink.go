@@ -10,8 +10,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// Network is that of one host.
-type Network struct {
+// Host is the network of one host.
+type Host struct {
 	// FS is the host's file system.
 	FS fs.FS
 	// Kernel says that the host is the machine of the running kernel, whose network namespace this process is in: the kernel
@@ -30,8 +30,8 @@ type neighbours map[hop]bool
 
 // Neighbours implements health.Network. Where a neighbour is not known to answer, the kernel of this machine is made to ask
 // it; the answer is seen by the next call.
-func (n Network) Neighbours(context.Context) ([]health.Neighbour, error) {
-	hops, known, err := n.read()
+func (h Host) Neighbours(context.Context) ([]health.Neighbour, error) {
+	hops, known, err := h.read()
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (n Network) Neighbours(context.Context) ([]health.Neighbour, error) {
 			continue
 		}
 		seen[hop] = true
-		ports, err := sysfs.Underlying(n.FS, hop.device)
+		ports, err := sysfs.Underlying(h.FS, hop.device)
 		if err != nil {
 			return nil, fmt.Errorf("find the hardware below %s: %w", hop.device, err)
 		}
@@ -51,9 +51,9 @@ func (n Network) Neighbours(context.Context) ([]health.Neighbour, error) {
 	return out, nil
 }
 
-func (n Network) read() ([]hop, neighbours, error) {
-	if n.Kernel {
+func (h Host) read() ([]hop, neighbours, error) {
+	if h.Kernel {
 		return askKernel()
 	}
-	return readFiles(n.FS)
+	return readFiles(h.FS)
 }

@@ -83,7 +83,7 @@ func TestGatewaysAreTheNextHopsOfDefaultRoutes(t *testing.T) {
 		"a default route without a gateway": {machine(route("ppp0", anywhere, anywhere, anywhere, 1), ""), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := uplink.Network{FS: c.machine}.Neighbours(t.Context())
+			got, err := uplink.Host{FS: c.machine}.Neighbours(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, c.want, got)
 		})
@@ -101,7 +101,7 @@ func TestHostThatCannotTellSaysSo(t *testing.T) {
 		"flags of words":     machine("", "10.20.0.1 0x1 up 52:54:00:14:00:01 * eth0\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := uplink.Network{FS: files}.Neighbours(t.Context())
+			_, err := uplink.Host{FS: files}.Neighbours(t.Context())
 			assert.Error(t, err)
 		})
 	}
@@ -113,7 +113,7 @@ func TestKernelOfThisMachineIsAsked(t *testing.T) {
 	if mounted, err := root.Mounted(); err != nil || !mounted {
 		t.Skip("no sysfs")
 	}
-	asked, err := uplink.Network{FS: root, Kernel: true}.Neighbours(t.Context())
+	asked, err := uplink.Host{FS: root, Kernel: true}.Neighbours(t.Context())
 	require.NoError(t, err)
 	var four []string
 	for _, n := range asked {
@@ -121,7 +121,7 @@ func TestKernelOfThisMachineIsAsked(t *testing.T) {
 			four = append(four, n.Address)
 		}
 	}
-	listed, err := uplink.Network{FS: self{root}}.Neighbours(t.Context())
+	listed, err := uplink.Host{FS: self{root}}.Neighbours(t.Context())
 	require.NoError(t, err)
 	var read []string
 	for _, n := range listed {

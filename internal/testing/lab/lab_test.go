@@ -86,7 +86,7 @@ func startLabWith(t *testing.T, o Options) *Lab {
 	dir := t.TempDir()
 	out := &lines{}
 	o.Dir, o.BinDir, o.Out, o.Mirror = dir, binDir, out, true
-	o.ScanInterval, o.WriteTime = 5*time.Second, 800*time.Millisecond
+	o.ScanInterval, o.WriteTime = 2*time.Second, 800*time.Millisecond
 	o.QuietPeriod = cmp.Or(o.QuietPeriod, time.Second)
 	o.HealthTimeout = cmp.Or(o.HealthTimeout, 10*time.Second)
 	l, err := Up(t.Context(), o)

@@ -18,7 +18,7 @@ func openDB(path string, o bbolt.Options) (db *bbolt.DB, err error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 && info.Size() < 2*int64(os.Getpagesize()) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrDamaged, info.Size())
 	}
-	err = undamaged(func() (err error) { db, err = bbolt.Open(path, 0o600, &o); return err })
+	err = guard(func() (err error) { db, err = bbolt.Open(path, 0o600, &o); return err })
 	if errors.Is(err, berrors.ErrInvalid) || errors.Is(err, berrors.ErrChecksum) {
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -28,7 +28,7 @@ func openDB(path string, o bbolt.Options) (db *bbolt.DB, err error) {
 // Check reads the whole journal. It returns an error that wraps ErrDamaged when bbolt cannot read it. A record that
 // cannot be decoded is another error: it may be damaged, or from a newer daemon.
 func (j *Journal) Check() error {
-	return undamaged(func() error {
+	return guard(func() error {
 		if _, err := j.View(); err != nil {
 			return fmt.Errorf("%w; install the firmware-daemon that wrote it, or check the disk, and move the file "+
 				"away to start without the records of "+FileName, err)
@@ -37,8 +37,8 @@ func (j *Journal) Check() error {
 	})
 }
 
-// undamaged turns the panics and memory faults of bbolt on damaged pages into errors.
-func undamaged(do func() error) (err error) {
+// guard turns the panics and memory faults of bbolt on damaged pages into errors.
+func guard(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {

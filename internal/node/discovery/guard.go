@@ -8,10 +8,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// permit keeps a scan from reading a device that is being written. A job journals a step that writes before it reads the
+// guard keeps a scan from reading a device that is being written. A job journals a step that writes before it reads the
 // device for the last time, and a device is read by one reader at a time, so a reading that was allowed ends before the write
 // begins. No reading is killed for that, because a tool that dies may leave the device locked.
-func (d *Discovery) permit(id inventory.Identity) error {
+func (d *Discovery) guard(id inventory.Identity) error {
 	view, err := d.config.Journal.View()
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)

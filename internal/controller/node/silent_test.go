@@ -1,0 +1,102 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+// A daemon that refuses to start is in no other object: its NodeFirmware says since when, and what its pod says.
+func TestDaemonReady(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("n")
+	now := time.Now()
+	recorder := events.NewFakeRecorder(10)
+	r := New(c.Client, c.Client, recorder, apitest.Namespace, func() time.Time { return now }, time.Hour)
+	look := func() *metav1.Condition {
+		t.Helper()
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n"}})
+		require.NoError(t, err)
+		return meta.FindStatusCondition(c.awaitFirmware("n").Status.Conditions, v1alpha1.ConditionDaemonReady)
+	}
+	says := func(reason, message string) {
+		t.Helper()
+		got := look()
+		require.NotNil(t, got)
+		assert.Equal(t, reason, got.Reason)
+		assert.Contains(t, got.Message, message)
+	}
+	_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n"}})
+	require.NoError(t, err)
+	assert.Nil(t, look(), "it may be about to start")
+	now = now.Add(startsWithin + time.Minute)
+	says(v1alpha1.ReasonNodeNotReady, "has never reported; the Node is not Ready")
+	assert.Len(t, recorder.Events, 1)
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	require.NoError(t, c.Client.Status().Update(t.Context(), n))
+	says(v1alpha1.ReasonNotReporting, "has no pod on the node")
+
+	pod := func(name, node string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: name, Labels: daemonPods},
+			Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "daemon", Image: "x"}}},
+		}
+	}
+	unplaced := pod("unplaced", "")
+	unplaced.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n"}}}}},
+	}}}
+	c.create(unplaced)
+	unplaced.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "Insufficient memory."}}
+	require.NoError(t, c.Client.Status().Update(t.Context(), unplaced))
+	says(v1alpha1.ReasonNotReporting, "Its pod: Unschedulable: Insufficient memory. To see more")
+
+	c.create(pod("elsewhere", "m"))
+	p := pod("daemon-x", "n")
+	c.create(p)
+	crashed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "the state is of a newer version"}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "daemon", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s"}}, LastTerminationState: crashed,
+	}}
+	require.NoError(t, c.Client.Status().Update(t.Context(), p))
+	says(v1alpha1.ReasonNotReporting, "Its pod: CrashLoopBackOff; it ended with exit code 1: the state is of a newer version. To see more: kubectl -n "+apitest.Namespace+" describe pod daemon-x")
+	assert.Len(t, recorder.Events, 1, "said once")
+
+	reports := func() {
+		o := c.awaitFirmware("n")
+		o.Status.LastScanTime = &metav1.Time{Time: now}
+		require.NoError(t, c.Client.Status().Update(t.Context(), o))
+	}
+	reports()
+	says(v1alpha1.ReasonSucceeded, "reports")
+	now = now.Add(reportsWithin + time.Minute)
+	says(v1alpha1.ReasonNotReporting, "has not reported since "+now.Add(-reportsWithin-time.Minute).UTC().Format(time.RFC3339))
+	p.Status.ContainerStatuses, p.Status.Conditions = nil, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	require.NoError(t, c.Client.Status().Update(t.Context(), p))
+	says(v1alpha1.ReasonSucceeded, "reports")
+}
+
+// What a person asks for is no silence: a node with a scanThreshold of a day reports once a day.
+func TestOverdue(t *testing.T) {
+	now := time.Now()
+	at := func(ago time.Duration, threshold string) *v1alpha1.NodeFirmware {
+		return &v1alpha1.NodeFirmware{
+			Spec: v1alpha1.NodeFirmwareSpec{ScanThreshold: threshold}, Status: v1alpha1.NodeFirmwareStatus{LastScanTime: &metav1.Time{Time: now.Add(-ago)}},
+		}
+	}
+	assert.Positive(t, overdue(at(76*time.Minute, ""), now))
+	assert.Negative(t, overdue(at(74*time.Minute, "1s"), now))
+	assert.Negative(t, overdue(at(24*time.Hour, "24h"), now))
+	assert.Positive(t, overdue(at(25*time.Hour, "24h"), now))
+}
