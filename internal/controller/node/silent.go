@@ -34,10 +34,7 @@ func overdue(o *v1alpha1.NodeFirmware, now time.Time) time.Duration {
 	if last == nil {
 		return now.Sub(o.CreationTimestamp.Time) - startsWithin
 	}
-	within := reportsWithin
-	if wanted, err := time.ParseDuration(o.Spec.ScanThreshold); err == nil {
-		within = max(within, wanted+startsWithin)
-	}
+	within := max(reportsWithin, o.Spec.ScanThreshold.Duration(0)+startsWithin)
 	return now.Sub(last.Time) - within
 }
 

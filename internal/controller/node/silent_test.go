@@ -92,7 +92,7 @@ func TestOverdue(t *testing.T) {
 	now := time.Now()
 	at := func(ago time.Duration, threshold string) *v1alpha1.NodeFirmware {
 		return &v1alpha1.NodeFirmware{
-			Spec: v1alpha1.NodeFirmwareSpec{ScanThreshold: threshold}, Status: v1alpha1.NodeFirmwareStatus{LastScanTime: &metav1.Time{Time: now.Add(-ago)}},
+			Spec: v1alpha1.NodeFirmwareSpec{ScanThreshold: v1alpha1.Duration(threshold)}, Status: v1alpha1.NodeFirmwareStatus{LastScanTime: &metav1.Time{Time: now.Add(-ago)}},
 		}
 	}
 	assert.Positive(t, overdue(at(76*time.Minute, ""), now))
