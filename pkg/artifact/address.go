@@ -77,7 +77,7 @@ func (a addresses) permit(address netip.Addr) error {
 	case slices.Contains(metadataAddresses[:], ip):
 		return fmt.Errorf("%w: address %s holds a cloud's instance metadata", errRefused, ip)
 	case slices.ContainsFunc(tunnels[:], func(p netip.Prefix) bool { return p.Contains(ip) }):
-		return fmt.Errorf("%w: address %s leads through a tunnel to another one", errRefused, ip)
+		return fmt.Errorf("%w: address %s tunnels to another address", errRefused, ip)
 	case ip.IsLoopback() && !a.loopback:
 		return fmt.Errorf("%w: address %s is on this machine", errRefused, ip)
 	case isPrivate(ip) && !slices.ContainsFunc(a.private, func(p netip.Prefix) bool { return p.Contains(ip) }):

@@ -114,7 +114,7 @@ func (i Image) hold(limit int64) (held *os.File, err error) {
 	case err != nil:
 		err = fmt.Errorf("read copy of %s: %w", i.Path, err)
 	case n != i.Size || inventory.Digest(sum.Sum(nil)) != i.Digest:
-		err = fmt.Errorf("the content of %s is no longer %s; it changed after it was verified, and is to be fetched again", i.Path, i.Digest)
+		err = fmt.Errorf("the content of %s is no longer %s; it changed after it was verified and must be fetched again", i.Path, i.Digest)
 	default:
 		return held, nil
 	}
@@ -149,7 +149,7 @@ func (i Image) onDisk() (*os.File, error) {
 	dir := filepath.Dir(i.Path)
 	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE|os.O_EXCL, 0o400)
 	if err != nil {
-		return nil, fmt.Errorf("make a file without a name for an image of %d bytes (ext4, xfs, btrfs and tmpfs can): %w", i.Size, err)
+		return nil, fmt.Errorf("create an unnamed file for an image of %d bytes (supported by ext4, xfs, btrfs and tmpfs): %w", i.Size, err)
 	}
 	defer f.Close()
 	if err := i.copyTo(f); err != nil {

@@ -24,7 +24,7 @@ type order struct {
 }
 
 // errNoOrder says that the process that started the worker has ended, or gave up before it sent the order.
-var errNoOrder = errors.New("no order came; the tool was not started")
+var errNoOrder = errors.New("received no order; the tool was not started")
 
 // send gives the order. What was sent cannot be taken back.
 func (o order) send(to io.Writer) error {

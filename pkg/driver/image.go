@@ -32,9 +32,9 @@ func (i Image) Verify() error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", command.ErrImage, err)
 	case size != i.Size:
-		return fmt.Errorf("%w: %s has %d bytes, not %d; it changed after it was verified, and is to be fetched again", command.ErrImage, i.Path, size, i.Size)
+		return fmt.Errorf("%w: %s has %d bytes, not %d; it changed after it was verified and must be fetched again", command.ErrImage, i.Path, size, i.Size)
 	case digest != i.Digest:
-		return fmt.Errorf("%w: the content of %s is no longer %s; it changed after it was verified, and is to be fetched again", command.ErrImage, i.Path, i.Digest)
+		return fmt.Errorf("%w: the content of %s is no longer %s; it changed after it was verified and must be fetched again", command.ErrImage, i.Path, i.Digest)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (s Set) Without(names ...string) (Set, error) {
 		n := len(rest)
 		rest = slices.DeleteFunc(rest, func(d Driver) bool { return d.Name() == name })
 		if len(rest) == n && !slices.ContainsFunc(s, func(d Driver) bool { return d.Name() == name }) {
-			return nil, fmt.Errorf("leave out driver %q: there is none of this name", name)
+			return nil, fmt.Errorf("leave out driver %q: there is no driver of that name", name)
 		}
 	}
 	return rest, nil

@@ -147,6 +147,6 @@ func TestAnAttributeOfAStorageControllerThatIsWrongIsItsError(t *testing.T) {
 	m.PCI(raid("0000:3c:00.0", "mpt3sas"))
 	found := controllers(t, m)
 	require.Len(t, found, 2)
-	require.ErrorContains(t, found[0].Err, `host_sas_address: "none" is no SAS address`)
+	require.ErrorContains(t, found[0].Err, `host_sas_address: "none" is not a SAS address`)
 	require.NoError(t, found[1].Err)
 }

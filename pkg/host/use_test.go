@@ -167,7 +167,7 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	m.disk("sda", "sg0", "0:0:0:0", "8:0", "sda1")
 	m.mounts("Segmentation fault")
 	_, err := newHost(t, m, &reader{}).Use(t.Context(), inventory.Identity{Class: inventory.Disk, Node: "sg0"})
-	require.ErrorContains(t, err, "is no mount")
+	require.ErrorContains(t, err, "is not a mount entry")
 	use, err := newHost(t, m, &reader{}).Use(t.Context(), inventory.Identity{Class: inventory.NIC, Node: "eth0"})
 	require.NoError(t, err)
 	assert.Zero(t, use, "a network adapter is no drive")

@@ -37,7 +37,7 @@ func TestAnImageOfAnotherFormatSaysNothing(t *testing.T) {
 
 // A vendor's own tool may take a cabinet too, which need not be compressed as fwupd reads it.
 func TestACabinetThatIsNotForFwupdSaysNothing(t *testing.T) {
-	mszip, err := os.ReadFile("../archive/testdata/mszip.cab")
+	mszip, err := os.ReadFile("../unpack/testdata/mszip.cab")
 	require.NoError(t, err)
 	lzx := bytes.Clone(mszip)
 	lzx[36+6] = 3 // typeCompress of its only folder ([MS-CAB] 2.2)
@@ -53,7 +53,7 @@ func TestACabinetThatIsNotForFwupdSaysNothing(t *testing.T) {
 func TestADamagedCabinetIsAnError(t *testing.T) {
 	whole, err := os.ReadFile("testdata/fwupd.cab")
 	require.NoError(t, err)
-	vendors, err := os.ReadFile("../archive/testdata/mszip.cab")
+	vendors, err := os.ReadFile("../unpack/testdata/mszip.cab")
 	require.NoError(t, err)
 	flipped, lzx := bytes.Clone(whole), bytes.Clone(whole)
 	flipped[len(flipped)-5] ^= 1

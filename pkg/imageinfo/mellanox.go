@@ -36,7 +36,7 @@ type mlxImage struct {
 // read returns n bytes at a place of the image.
 func (m mlxImage) read(at, n int64) ([]byte, error) {
 	if at < 0 || at+n > m.size {
-		return nil, fmt.Errorf("%w: it names %d bytes at %#x of itself, and has %d", ErrInvalid, n, at, m.size)
+		return nil, fmt.Errorf("%w: it refers to %d bytes at %#x, but has only %d bytes", ErrInvalid, n, at, m.size)
 	}
 	out := make([]byte, n)
 	if _, err := m.ReadAt(out, at); err != nil && !errors.Is(err, io.EOF) {

@@ -52,7 +52,7 @@ func checkExtra(own, extra []Definition) []error {
 		first, again := claimed[d.Kind]
 		switch {
 		case !kindForm.MatchString(string(d.Kind)):
-			errs = append(errs, fmt.Errorf("step %q of %s: a name has small letters, digits and dashes, at most 63", d.Kind, d.Interface))
+			errs = append(errs, fmt.Errorf("step %q of %s: a name has at most 63 lower-case letters, digits and dashes", d.Kind, d.Interface))
 		case d.Interface == "":
 			errs = append(errs, fmt.Errorf("step %s belongs to no interface", d.Kind))
 		case taken:

@@ -69,7 +69,7 @@ func (p Path) Next(to Image, running inventory.Version, format inventory.Version
 		switch {
 		case via != nil && (via.Below == "" || !unordered):
 			if via.Via == running {
-				return to, fmt.Errorf("%s is flashed after %s, which runs; correct the upgrade paths", to.Version, running)
+				return to, fmt.Errorf("the upgrade paths lead to %s via %s, which already runs; correct them", to.Version, running)
 			}
 			to = Image{via.Via, via.Digest}
 		case unordered:

@@ -30,7 +30,7 @@ func (c Catalog) Requested(requests []Request, devices []Target) ([]Step, error)
 		found, err := c.requested(r, devices)
 		if err == nil && len(found) == 1 && found[0].Device == "" {
 			if onHost[r.Name] {
-				err = fmt.Errorf("step %s is requested twice; make a second job", r.Name)
+				err = fmt.Errorf("step %s is requested twice; create a second job", r.Name)
 			}
 			onHost[r.Name] = true
 		}

@@ -51,7 +51,7 @@ func (i Identity) matcher() (verify.CertificateIdentity, error) {
 		return verify.NewShortCertificateIdentity(i.Issuer, "", i.Subject, "")
 	}
 	if _, err := regexp.Compile(i.SubjectRegExp); err != nil { // alone: within the anchors "a)|(b" would be one
-		return none, fmt.Errorf("has a subjectRegExp that is none: %w", err)
+		return none, fmt.Errorf("has an invalid subjectRegExp: %w", err)
 	}
 	return verify.NewShortCertificateIdentity(i.Issuer, "", "", `\A(?:`+i.SubjectRegExp+`)\z`)
 }
@@ -111,7 +111,7 @@ func parseRoot(text []byte) (*root.TrustedRoot, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read trusted root: %w; it is the trusted_root.json of the Sigstore that the publisher signs with", err)
 	case len(parsed.FulcioCertificateAuthorities()) == 0:
-		return nil, errors.New("read trusted root: it has no certificateAuthorities, so it knows nobody")
+		return nil, errors.New("read trusted root: it has no certificateAuthorities, so it certifies nobody")
 	case len(parsed.RekorLogs()) == 0 && len(parsed.TimestampingAuthorities()) == 0:
 		return nil, errors.New("read trusted root: it has neither tlogs nor timestampAuthorities, so nothing could say when a file was signed")
 	}

@@ -28,7 +28,7 @@ func Mounts(fsys fs.FS) ([]Mount, error) {
 		before, after, found := strings.Cut(line, " - ")
 		place, what := strings.Fields(before), strings.Fields(after)
 		if !found || len(place) < 6 || len(what) < 2 {
-			return fmt.Errorf("read %s: %q is no mount", file, line)
+			return fmt.Errorf("read %s: %q is not a mount entry", file, line)
 		}
 		mounts = append(mounts, Mount{Number: place[2], Point: unescape(place[4]), Type: what[0], Source: unescape(what[1])})
 		return nil

@@ -95,7 +95,7 @@ func (a *attributes) sasAddress(name string) string {
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64)
 	switch {
 	case err != nil:
-		a.err = errors.Join(a.err, fmt.Errorf("read %s: %q is no SAS address", path.Join(a.dir, name), text))
+		a.err = errors.Join(a.err, fmt.Errorf("read %s: %q is not a SAS address", path.Join(a.dir, name), text))
 		return ""
 	case n == 0:
 		return ""

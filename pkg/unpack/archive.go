@@ -39,7 +39,7 @@ func Detect(file io.ReaderAt) (Format, error) {
 			name = ", but a " + s.format + " file"
 		}
 	}
-	return "", fmt.Errorf("%w: the file is no zip, tar or cabinet%s", ErrDamaged, name)
+	return "", fmt.Errorf("%w: the file is not a zip, tar or cabinet archive%s", ErrDamaged, name)
 }
 
 // Limits bound what is read from an archive. Real firmware bundles stay far below the defaults. A field that is zero has its default.

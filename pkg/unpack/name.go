@@ -17,15 +17,15 @@ func clean(name string) (string, error) {
 	quoted := fmt.Sprintf("%.200q", name)
 	switch {
 	case !utf8.ValidString(name):
-		return "", fmt.Errorf("%w: the archive names a member %s, which is no UTF-8", ErrUnsafe, quoted)
+		return "", fmt.Errorf("%w: the archive has a member %s, whose name is not UTF-8", ErrUnsafe, quoted)
 	case strings.ContainsFunc(name, unicode.IsControl):
-		return "", fmt.Errorf("%w: the archive names a member %s, with control characters", ErrUnsafe, quoted)
+		return "", fmt.Errorf("%w: the archive has a member %s, whose name has control characters", ErrUnsafe, quoted)
 	case strings.HasPrefix(name, "/"), strings.Contains(name, `\`), len(name) > 1 && name[1] == ':':
-		return "", fmt.Errorf("%w: the archive names a member %s, which is absolute or of Windows", ErrUnsafe, quoted)
+		return "", fmt.Errorf("%w: the archive has a member %s, which is an absolute or Windows path", ErrUnsafe, quoted)
 	}
 	for element := range strings.SplitSeq(name, "/") {
 		if element == ".." {
-			return "", fmt.Errorf("%w: the archive names a member %s, which leads out of it", ErrUnsafe, quoted)
+			return "", fmt.Errorf("%w: the archive has a member %s, which escapes the archive", ErrUnsafe, quoted)
 		}
 	}
 	if name == "" {

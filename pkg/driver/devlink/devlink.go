@@ -112,7 +112,7 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (reading, erro
 	for _, v := range []string{info.Running[a.version], info.Stored[a.version]} {
 		if slices.Contains(a.unread, v) {
 			return reading{}, fmt.Errorf("read adapter %s: the card did not answer the kernel driver, which reports version %s then: "+
-				"read it again, and reboot the node if it stays so", h, v)
+				"read it again, and reboot the node if this persists", h, v)
 		}
 	}
 	id.BoardID = info.Fixed[a.board]

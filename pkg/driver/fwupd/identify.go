@@ -74,7 +74,7 @@ func parseIdentify(out []byte) (identity, error) {
 		}
 	}
 	if word(0)&0x8000 != 0 {
-		return identity{}, errors.New("parse IDENTIFY data: this is no ATA device")
+		return identity{}, errors.New("parse IDENTIFY data: not an ATA device")
 	}
 	var drive identity
 	var err error

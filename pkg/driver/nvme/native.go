@@ -87,7 +87,7 @@ func (t native) run(ctx context.Context, c command.Command) (a answer, phase str
 	case r.ExitCode != nvmetool.ExitDone && r.ExitCode != nvmetool.ExitRefused:
 		return answer{}, "", command.Failed(c, r, errors.New("the drive did not answer a command"))
 	case len(found) == 0:
-		return answer{}, "", command.Failed(c, r, errors.New("the tool does not print the answer of the drive"))
+		return answer{}, "", command.Failed(c, r, errors.New("the tool did not print the drive's answer"))
 	}
 	last := found[len(found)-1]
 	n, err := strconv.ParseUint(last[2], 16, 16)

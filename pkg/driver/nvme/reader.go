@@ -36,7 +36,7 @@ func newReader(open admin.Opener) *reader {
 // longestRead bounds a read whose caller has no deadline. It is a little longer than the kernel waits for one command.
 const longestRead = 75 * time.Second
 
-var errHangs = errors.New("an earlier read of it has not returned: the drive hangs; power-cycle the node if it stays so")
+var errHangs = errors.New("an earlier read of it has not returned: the drive hangs; power-cycle the node if this persists")
 
 // read starts its own read of the drive and waits for it until the context ends.
 func (r *reader) read(ctx context.Context, node string) (controller, slotLog, error) {
@@ -77,7 +77,7 @@ func (r *reader) begin(ctx context.Context, node string) (*reading, error) {
 		select {
 		case <-other.done:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("another read of the drive does not end: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("another read of the drive has not returned: %w", context.Cause(ctx))
 		}
 	}
 }
