@@ -404,8 +404,8 @@ const (
 	inOwnName   = "in its own name"
 	ownEvents   = "events of its own node"
 	ourName     = "in its own name only"
-	ourEntry    = "add itself to, or take itself from"
-	itsSpace    = "of its own namespace only"
+	ourEntry    = "add itself to, or remove itself from"
+	itsSpace    = "only in its own namespace"
 	oneMap      = "no ConfigMap but node-firmware-image-ca"
 	oneSecret   = "no Secret but node-firmware-image-tls"
 	itsEnd      = "its admission and its end only"
@@ -496,7 +496,7 @@ func (i *installation) attempts() []attempt {
 		{"unbound", "request maintenance", create(i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io")), noClaim},
 		{"a", "end its maintenance", remove(mine), ""},
 		{"a", "keep its maintenance from being collected", patch(mine, `{"metadata":{"annotations":{"maintenance.nvidia.com/garbage-collector.ignore":"true"}}}`), ""},
-		{"a", "annotate its maintenance otherwise", patch(mine, `{"metadata":{"annotations":{"a":"b"}}}`), "of a maintenance's annotations"},
+		{"a", "annotate its maintenance otherwise", patch(mine, `{"metadata":{"annotations":{"a":"b"}}}`), "the only annotation of a maintenance"},
 		{"a", "keep its maintenance for ever", patch(mine, `{"metadata":{"finalizers":["evil.example/x"]}}`), "the labels, finalizers and owners"},
 		{"a", "say that its maintenance failed", status(mine, conditions("RequestorFailed")), ""},
 		{"a", "say that its maintenance is ready", status(mine, conditions("Ready")), "the condition RequestorFailed only"},
@@ -505,7 +505,7 @@ func (i *installation) attempts() []attempt {
 		{"a", "change what another's maintenance drains", patch(foreign, `{"spec":{"drainSpec":{"force":true}}}`), ourEntry},
 		{"a", "cancel another's cordon", patch(foreign, `{"spec":{"cordon":false}}`), ourEntry},
 		{"a", "label another's maintenance", patch(foreign, `{"metadata":{"labels":{"a":"b"}}}`), "the labels, finalizers and owners"},
-		{"a", "annotate another's maintenance", patch(foreign, `{"metadata":{"annotations":{"maintenance.nvidia.com/garbage-collector.ignore":"true"}}}`), "of its own maintenance only"},
+		{"a", "annotate another's maintenance", patch(foreign, `{"metadata":{"annotations":{"maintenance.nvidia.com/garbage-collector.ignore":"true"}}}`), "only on its own maintenance"},
 		{"a", "say that another's maintenance failed", status(foreign, conditions("RequestorFailed")), ourName},
 		{"a", "end another's maintenance of its node", remove(foreign), ourName},
 		{"a", "end another node's maintenance", remove(i.maintenance("node-firmware-node-b", "", "")), aChange},

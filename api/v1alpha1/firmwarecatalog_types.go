@@ -99,7 +99,7 @@ type CatalogRequests struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.matches('^[a-z]+://[^/]*@')",message="url must not carry credentials"
 // +kubebuilder:validation:XValidation:rule="self.type != 'OCI' || !has(self.url) || self.url.matches('^oci://[^/]+/[^@:]+$')",message="url of the type OCI is oci://registry/repository, without a tag or digest"
 // +kubebuilder:validation:XValidation:rule="self.type != 'Sources' || !has(self.secretRef) && !has(self.caRef)",message="the type Sources opens no connection and takes neither secretRef nor caRef"
-// +kubebuilder:validation:XValidation:rule="has(self.signers) == (self.type == 'LVFS')",message="name the signers of LVFS metadata, which must be signed; the other types have no signatures"
+// +kubebuilder:validation:XValidation:rule="has(self.signers) == (self.type == 'LVFS')",message="signers are required for the type LVFS, whose metadata must be signed, and not allowed for other types"
 type CatalogProvider struct {
 	// name identifies the provider within the catalog.
 	// +required
@@ -324,7 +324,7 @@ type CatalogVersion struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=fwc,categories=firmware
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == (has(self.spec.machine) ? self.spec.machine.vendor + '.' + self.spec.machine.model : 'default')",message="the name must be vendor and model of the machine joined by a dot, such as dell-inc.poweredge-r650, or default without a machine; there is one catalog for each model"
-// +kubebuilder:validation:XValidation:rule="has(self.spec.machine) || self.spec.state == 'Active' && !has(self.spec.requests)",message="the catalog default looks for no versions itself: pause the others, or request a discovery of them"
+// +kubebuilder:validation:XValidation:rule="has(self.spec.machine) || self.spec.state == 'Active' && !has(self.spec.requests)",message="the catalog default discovers no versions itself; pause the other catalogs, or request a discovery there"
 // +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`
 // +kubebuilder:printcolumn:name="Behind",type=integer,JSONPath=`.status.devices.behind`
 // +kubebuilder:printcolumn:name="Vulnerable",type=integer,JSONPath=`.status.devices.vulnerable`

@@ -14,7 +14,7 @@ const (
 )
 
 // FirmwareJobSpec says what is done on which node. Priority and cancel may be changed.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || has(self.cancel)",message="cancel cannot be taken back",fieldPath=".cancel"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || has(self.cancel)",message="cancel cannot be removed once it is set",fieldPath=".cancel"
 type FirmwareJobSpec struct {
 	// nodeName is the Node the job runs on. Immutable. Written by whoever creates the job.
 	// +required
@@ -92,7 +92,7 @@ const (
 )
 
 // JobCancel asks a job to stop.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.mode) || oldSelf.mode != 'Force' || has(self.mode) && self.mode == 'Force'",message="Force cannot be taken back",fieldPath=".mode"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.mode) || oldSelf.mode != 'Force' || has(self.mode) && self.mode == 'Force'",message="mode cannot be changed back from Force",fieldPath=".mode"
 // +kubebuilder:validation:XValidation:rule="has(self.gracePeriod) == has(oldSelf.gracePeriod) && (!has(self.gracePeriod) || self.gracePeriod == oldSelf.gracePeriod)",message="the grace period of a cancellation cannot be changed; set mode to Force to end it",fieldPath=".gracePeriod"
 type JobCancel struct {
 	// mode is Graceful (default) or Force. Graceful ends a step that may be interrupted after gracePeriod, and any
@@ -149,7 +149,7 @@ type TaskDevice struct {
 }
 
 // RequestedStep is one step of a Steps job.
-// +kubebuilder:validation:XValidation:rule="has(self.expect) == (self.name == 'verify-inventory')",message="expect belongs to the step verify-inventory, which needs it",fieldPath=".expect"
+// +kubebuilder:validation:XValidation:rule="has(self.expect) == (self.name == 'verify-inventory')",message="expect is required for the step verify-inventory and not allowed for any other",fieldPath=".expect"
 type RequestedStep struct {
 	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, or one that a driver provides.
 	// +required

@@ -5,7 +5,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // SourceVerification says who must have signed the files of a source: one of the keys, or one of the identities. Verification needs no
 // network.
 // +kubebuilder:validation:XValidation:rule="has(self.keys) != has(self.trustedRoot)",message="verification needs either keys, or trustedRoot and identities"
-// +kubebuilder:validation:XValidation:rule="has(self.trustedRoot) == has(self.identities)",message="trustedRoot and identities need each other"
+// +kubebuilder:validation:XValidation:rule="has(self.trustedRoot) == has(self.identities)",message="trustedRoot and identities must be set together"
 type SourceVerification struct {
 	// keys are the public keys of those who may sign, at most 8: a minisign key (the line that begins with RW), or an ECDSA key
 	// on the curve P-256 in PEM, as PUBLIC KEY or as CERTIFICATE, which expires. Absent: trustedRoot and identities say it. Written
@@ -53,7 +53,7 @@ type SignerIdentity struct {
 }
 
 // FirmwareSourceSpec says where images come from, how they are verified and what they are.
-// +kubebuilder:validation:XValidation:rule="self.files.all(f, has(f.signatureURL) == has(self.verification))",message="with verification each file needs its signatureURL, and without it none may have one, because it would not be verified"
+// +kubebuilder:validation:XValidation:rule="self.files.all(f, has(f.signatureURL) == has(self.verification))",message="signatureURL is required for every file if verification is set, and not allowed otherwise, because it would not be verified"
 type FirmwareSourceSpec struct {
 	// files to fetch, at most 64. Every one must be fetched and verified before the source is Ready.
 	// Written by the user.
@@ -94,7 +94,7 @@ type LocalReference struct {
 }
 
 // FirmwareFile is one file to fetch.
-// +kubebuilder:validation:XValidation:rule="has(self.digest) || self.url.startsWith('oci://')",message="digest is required: a file without it could be any file"
+// +kubebuilder:validation:XValidation:rule="has(self.digest) || self.url.startsWith('oci://')",message="digest is required: without it any file would be accepted"
 // +kubebuilder:validation:XValidation:rule="size(self.images) == 1 || self.images.all(i, has(i.path))",message="a file of several images is an archive: each needs its path within it"
 type FirmwareFile struct {
 	// url of the file: https, http, file or oci. A URL may not carry a user name or password. A file URL names a path on the

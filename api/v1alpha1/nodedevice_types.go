@@ -3,7 +3,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // NodeDeviceSpec names the node a device is in and what should run on it.
-// +kubebuilder:validation:XValidation:rule="has(self.firmware) == has(self.origin)",message="firmware and origin belong together",fieldPath=".origin"
+// +kubebuilder:validation:XValidation:rule="has(self.firmware) == has(self.origin)",message="firmware and origin must be set together",fieldPath=".origin"
 type NodeDeviceSpec struct {
 	// nodeName is the Node the device is in. Written once by the node's daemon; immutable.
 	// +required

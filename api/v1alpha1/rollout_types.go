@@ -14,7 +14,7 @@ type RolloutWave struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-	// +kubebuilder:validation:XValidation:rule="self != 'rest'",message="rest is the name of what follows the last wave; choose another one"
+	// +kubebuilder:validation:XValidation:rule="self != 'rest'",message="rest is reserved for the nodes after the last wave; choose another name"
 	Name string `json:"name,omitempty"`
 	// nodeSelector chooses the nodes of the wave among those of the pool by their labels. Nodes that an earlier wave chose and
 	// did not update may go too. Absent: every node. Written by the user.

@@ -104,11 +104,11 @@ func TestCatalogSpecs(t *testing.T) {
 			s.Providers = someProviders()[:1]
 			s.Providers[0].SecretRef = &v1alpha1.LocalReference{Name: "a"}
 		}, "the type Sources opens no connection and takes neither secretRef nor caRef"},
-		"LVFS without signers": {func(s *v1alpha1.FirmwareCatalogSpec) { s.Providers = someProviders()[3:4]; s.Providers[0].Signers = "" }, "name the signers of LVFS metadata, which must be signed; the other types have no signatures"},
+		"LVFS without signers": {func(s *v1alpha1.FirmwareCatalogSpec) { s.Providers = someProviders()[3:4]; s.Providers[0].Signers = "" }, "signers are required for the type LVFS, whose metadata must be signed, and not allowed for other types"},
 		"signers of an index": {func(s *v1alpha1.FirmwareCatalogSpec) {
 			s.Providers = someProviders()[1:2]
 			s.Providers[0].Signers = "x"
-		}, "name the signers of LVFS metadata, which must be signed; the other types have no signatures"},
+		}, "signers are required for the type LVFS, whose metadata must be signed, and not allowed for other types"},
 		"two of a name": {func(s *v1alpha1.FirmwareCatalogSpec) { s.Providers = append(someProviders(), someProviders()[0]) }, "Duplicate"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestTheDefaultCatalogNamesNoMachine(t *testing.T) {
 		func(s *v1alpha1.FirmwareCatalogSpec) { s.State = v1alpha1.CatalogPaused },
 		func(s *v1alpha1.FirmwareCatalogSpec) { s.Requests.Discover = "now" },
 	} {
-		assert.ErrorContains(t, env.Client.Create(t.Context(), common(change)), "the catalog default looks for no versions itself: pause the others, or request a discovery of them")
+		assert.ErrorContains(t, env.Client.Create(t.Context(), common(change)), "the catalog default discovers no versions itself; pause the other catalogs, or request a discovery there")
 	}
 	o := common(func(*v1alpha1.FirmwareCatalogSpec) {})
 	require.NoError(t, env.Client.Create(t.Context(), o))

@@ -15,7 +15,7 @@ func TestStepsJobValidation(t *testing.T) {
 	const (
 		immutable       = "task is immutable; create a new job"
 		stepsMessage    = "a job of type Steps lists its steps; any other type has none"
-		expectedMessage = "expect belongs to the step verify-inventory, which needs it"
+		expectedMessage = "expect is required for the step verify-inventory and not allowed for any other"
 	)
 	step := func(change func(*v1alpha1.RequestedStep)) func(*v1alpha1.FirmwareJob) {
 		return func(o *v1alpha1.FirmwareJob) { change(&o.Spec.Task.Steps[0]) }

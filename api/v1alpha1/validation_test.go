@@ -236,10 +236,10 @@ func TestFirmwareSourceValidation(t *testing.T) {
 			file(o).SignatureURL = "https://firmware.example.com/a@1.bin.minisig"
 		}},
 		{name: "keys and a file without a signature", change: verify("RWQ"),
-			field: "spec", message: "with verification each file needs its signatureURL, and without it none may have one, because it would not be verified"},
+			field: "spec", message: "signatureURL is required for every file if verification is set, and not allowed otherwise, because it would not be verified"},
 		{name: "a signature without a verification", change: func(o *v1alpha1.FirmwareSource) {
 			file(o).SignatureURL = "https://firmware.example.com/a.minisig"
-		}, field: "spec", message: "none may have one"},
+		}, field: "spec", message: "not allowed otherwise"},
 		{name: "a signature with credentials", change: func(o *v1alpha1.FirmwareSource) {
 			verify("RWQ")(o)
 			file(o).SignatureURL = "https://user:secret@firmware.example.com/a.minisig"
@@ -249,16 +249,16 @@ func TestFirmwareSourceValidation(t *testing.T) {
 		{name: "identities and a file without a signature", change: func(o *v1alpha1.FirmwareSource) {
 			sigstore(who)(o)
 			file(o).SignatureURL = ""
-		}, field: "spec", message: "each file needs its signatureURL"},
+		}, field: "spec", message: "signatureURL is required for every file"},
 		{name: "keys beside identities", change: func(o *v1alpha1.FirmwareSource) {
 			sigstore(who)(o)
 			o.Spec.Verification.Keys = []string{"RWQ"}
 		}, field: "spec.verification", message: "verification needs either keys, or trustedRoot and identities"},
-		{name: "no identity", change: sigstore(), field: "spec.verification", message: "trustedRoot and identities need each other"},
+		{name: "no identity", change: sigstore(), field: "spec.verification", message: "trustedRoot and identities must be set together"},
 		{name: "identities beside keys", change: func(o *v1alpha1.FirmwareSource) {
 			sigstore(who)(o)
 			o.Spec.Verification.TrustedRoot, o.Spec.Verification.Keys = "", []string{"RWQ"}
-		}, field: "spec.verification", message: "trustedRoot and identities need each other"},
+		}, field: "spec.verification", message: "trustedRoot and identities must be set together"},
 		{name: "a trusted root without end", change: func(o *v1alpha1.FirmwareSource) {
 			sigstore(who)(o)
 			o.Spec.Verification.TrustedRoot = strings.Repeat("x", 32769)
@@ -269,7 +269,7 @@ func TestFirmwareSourceValidation(t *testing.T) {
 			field: identitiesField + "[0]", message: "an identity needs either subject or subjectRegExp"},
 		{name: "an identity that nobody knows", change: sigstore(v1alpha1.SignerIdentity{Subject: "a"}),
 			field: identitiesField + "[0].issuer", message: "Required"},
-		{name: "no digest", change: func(o *v1alpha1.FirmwareSource) { file(o).Digest = "" }, field: "spec.files[0]", message: "digest is required: a file without it could be any file"},
+		{name: "no digest", change: func(o *v1alpha1.FirmwareSource) { file(o).Digest = "" }, field: "spec.files[0]", message: "digest is required: without it any file would be accepted"},
 		{name: "an artifact by its digest", change: func(o *v1alpha1.FirmwareSource) {
 			file(o).URL, file(o).Digest = "oci://registry.example:5000/fw/cx@sha256:"+strings.Repeat("a", 64), ""
 		}},
@@ -446,7 +446,7 @@ func TestNodeDeviceValidation(t *testing.T) {
 			{name: "no update policy", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Policy = "" },
 				field: "spec.firmware.policy", message: "Required"},
 			{name: "no origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Origin = nil },
-				field: "spec.origin", message: "firmware and origin belong together"},
+				field: "spec.origin", message: "firmware and origin must be set together"},
 			{name: "an unknown origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Origin[0].Kind = "User" },
 				field: "spec.origin[0].kind", message: `supported values: "FirmwareTemplate", "NodeFirmware", "FirmwareSource"`},
 		})
@@ -518,7 +518,7 @@ func TestFirmwareJobValidation(t *testing.T) {
 		cancelled.Spec.Cancel = &v1alpha1.JobCancel{}
 		checkUpdate(t, cancelled, []change{
 			{name: "second thoughts", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel = nil },
-				field: "spec.cancel", message: "cancel cannot be taken back"},
+				field: "spec.cancel", message: "cancel cannot be removed once it is set"},
 			{name: "force", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.Mode = v1alpha1.CancelForce }},
 			{name: "more grace", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.GracePeriod = "1m" },
 				field: "spec.cancel.gracePeriod", message: "the grace period of a cancellation cannot be changed; set mode to Force to end it"},
@@ -529,9 +529,9 @@ func TestFirmwareJobValidation(t *testing.T) {
 		cancelled.Spec.Cancel = &v1alpha1.JobCancel{Mode: v1alpha1.CancelForce}
 		checkUpdate(t, cancelled, []change{
 			{name: "without force", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.Mode = v1alpha1.CancelGraceful },
-				field: "spec.cancel.mode", message: "Force cannot be taken back"},
+				field: "spec.cancel.mode", message: "mode cannot be changed back from Force"},
 			{name: "without a mode, which is Graceful", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.Mode = "" },
-				field: "spec.cancel.mode", message: "Force cannot be taken back"},
+				field: "spec.cancel.mode", message: "mode cannot be changed back from Force"},
 		})
 	})
 }

@@ -38,7 +38,7 @@ func TestWavesValidation(t *testing.T) {
 		{name: "words", change: waves(of("some", intstr.FromString("some"))), field: "spec.waves[0].size", message: "should match"},
 		{name: "numbers out of order", change: waves(of("five", intstr.FromInt32(5)), of("two", intstr.FromInt32(2))), field: "spec.waves", message: "the size of a wave includes the waves before it, so it must not decrease"},
 		{name: "one name twice", change: waves(of("a", intstr.FromInt32(1)), of("a", intstr.FromInt32(2))), field: "spec.waves[1]", message: "Duplicate"},
-		{name: "the name of the rest", change: waves(of("rest", intstr.FromInt32(1))), field: "spec.waves[0].name", message: "rest is the name of what follows the last wave; choose another one"},
+		{name: "the name of the rest", change: waves(of("rest", intstr.FromInt32(1))), field: "spec.waves[0].name", message: "rest is reserved for the nodes after the last wave; choose another name"},
 		{name: "a soak of years", change: waves(v1alpha1.RolloutWave{Name: "a", Size: size(intstr.FromInt32(1)), Soak: "9999h"}), field: "spec.waves[0].soak", message: "soak must be a duration from 0s to 720h, such as 24h"},
 		{name: "a halt that never comes", change: func(p *v1alpha1.RolloutPolicy) {
 			p.Spec.Halt = &v1alpha1.RolloutHalt{MaxFailures: size(intstr.FromString("100%"))}

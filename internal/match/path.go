@@ -92,7 +92,7 @@ func malformed(e plan.Edge, named bool) string {
 	case all[0] == "", len(slices.Compact(slices.Clone(all))) != len(all):
 		return "must name versions that differ"
 	case named && e.Below != "" && !isAtLeast(e.Via, e.Below):
-		return fmt.Sprintf("leads via %s, which is not at least %s", e.Via, e.Below)
+		return fmt.Sprintf("goes via %s, which is not %s or newer", e.Via, e.Below)
 	}
 	return ""
 }
@@ -191,7 +191,7 @@ func newCourse(to inventory.Version, edges plan.Path) (c course) {
 		c.steps = append(c.steps, step)
 	}
 	if n := sizeOf(c.steps); n > maxPathSize {
-		c.wrong = invalidPath("the way to %s takes %d KiB, and at most %d KiB are allowed; remove upgrade paths", to, (n+1023)>>10, maxPathSize>>10)
+		c.wrong = invalidPath("the upgrade paths to %s take %d KiB, more than the allowed %d KiB; remove some of them", to, (n+1023)>>10, maxPathSize>>10)
 	} else {
 		c.wrong = circle(to, edges)
 	}

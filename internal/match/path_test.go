@@ -109,7 +109,7 @@ func TestRouteFailsClosed(t *testing.T) {
 		"via its start":    {source: paths{via("9.0", "1.0", "1.0 ")}, want: Block{Message: "upgradePaths[0] must name versions that differ"}},
 		"via its end":      {source: paths{viaBelow("9.0", "9.0", "1.0")}, want: Block{Message: "upgradePaths[0] must name versions that differ"}},
 		"via blanks":       {source: paths{via("9.0", " ", "1.0")}, want: Block{Message: "upgradePaths[0] must name versions that differ"}},
-		"via one below it": {source: paths{viaBelow("9.0", "3.0", "4.0")}, want: Block{Message: "upgradePaths[0] leads via 3.0, which is not at least 4.0"}},
+		"via one below it": {source: paths{viaBelow("9.0", "3.0", "4.0")}, want: Block{Message: "upgradePaths[0] goes via 3.0, which is not 4.0 or newer"}},
 	} {
 		got, o := route("9.0", imageOf(tt.missing), NewPaths(tt.source, "source"))
 		assert.Nil(t, got, name)
@@ -136,7 +136,7 @@ func TestRouteThatIsTooLargeForItsObjectsIsRefused(t *testing.T) {
 	_, o := route("9.0", imageOf(), NewPaths(source, "source"))
 	require.NotNil(t, o)
 	assert.Equal(t, Block{Reason: v1alpha1.ReasonInvalidSpec,
-		Message: "the way to 9.0 takes 116 KiB, and at most 96 KiB are allowed; remove upgrade paths"}, *o)
+		Message: "the upgrade paths to 9.0 take 116 KiB, more than the allowed 96 KiB; remove some of them"}, *o)
 	_, o = route("9.0", imageOf(), NewPaths(source[:20], "source"))
 	assert.Nil(t, o)
 }

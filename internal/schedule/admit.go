@@ -184,7 +184,7 @@ func (p *pass) poolFor(n *node) (*pool, Reason, string) {
 	o, unclear := n.pools[0], p.meantFor(n)
 	switch {
 	case len(n.pools) > 1:
-		return nil, InConflict, fmt.Sprintf("The rollout policies %s all select node %s; change a nodeSelector so that one is left.",
+		return nil, InConflict, fmt.Sprintf("The rollout policies %s all select node %s; change a nodeSelector so that only one policy selects it.",
 			names(n.pools), n.Name)
 	case o.Invalid != "":
 		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s: %s", o.Name, o.Invalid)

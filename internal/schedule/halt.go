@@ -114,7 +114,7 @@ func (p *pass) halt(o *pool, r *rollout, failures []failure) {
 		why = fmt.Sprintf("%s without a success in between, the last with job %s on node %s; halt.maxConsecutiveFailures is %d.",
 			quantity(r.Consecutive, "failure", "failures"), last.job.Name, last.job.Node, limit.MaxConsecutive)
 	case r.Wave != Rest && r.isJudged() && r.Succeeded == 0:
-		why = fmt.Sprintf("Wave %s is over with %s and no success.", r.Wave, quantity(r.Failed, "failure", "failures"))
+		why = fmt.Sprintf("Wave %s ended with %s and no success.", r.Wave, quantity(r.Failed, "failure", "failures"))
 	default:
 		return
 	}

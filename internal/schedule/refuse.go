@@ -47,8 +47,8 @@ func stepsRefusal(j *Job, n *node, held bool) refusal {
 	if held || n.Scanned {
 		return refusal{}
 	}
-	return refusal{NodeNotReady, fmt.Sprintf("The daemon has not scanned node %s yet, so no steps are run there; see whether its pod "+
-		"of the DaemonSet firmware-daemon runs.", j.Node)}
+	return refusal{NodeNotReady, fmt.Sprintf("The daemon has not scanned node %s yet, so no steps are run there; check that its pod "+
+		"of the DaemonSet firmware-daemon is running.", j.Node)}
 }
 
 func quarantineRefusal(q QuarantinedUpdate) refusal {

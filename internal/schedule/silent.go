@@ -33,7 +33,7 @@ func (p *pass) aboutLost(nodes []string) string {
 	if len(nodes) == 1 {
 		reports = "reports a job that is gone or has ended"
 	}
-	return fmt.Sprintf(" Of them %s %s: wait for it, or release the node if it is held. Only where no daemon runs and the machine is not at work: "+
+	return fmt.Sprintf(" Of them %s %s: wait for it, or release the node if it is held. Only if no daemon runs and the machine is idle, "+
 		"delete the NodeFirmware (kubectl delete nfw %s).", enumerate(out), reports, nodes[0])
 }
 
@@ -50,7 +50,7 @@ func aboutUnheard(nodes []string, until time.Time) string {
 		}
 		remedy = fmt.Sprintf("If none runs there any more, delete the NodeFirmware (kubectl delete nfw %s)", nodes[0])
 	}
-	return fmt.Sprintf(" %s, or until %s: the API server may have been restored from a backup that does not know of a job there. %s.",
+	return fmt.Sprintf(" %s, or until %s: the API server may have been restored from a backup made before a job started there. %s.",
 		subject, clock(until), remedy)
 }
 

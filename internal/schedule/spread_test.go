@@ -276,7 +276,7 @@ func TestOneOfTheControlPlaneGoesAtATime(t *testing.T) {
 	}
 	d := schedule.Decide(f)
 	assert.Equal(t, map[string]schedule.Reason{"n1-j1": schedule.BudgetExhausted, "n2-j2": schedule.BudgetExhausted}, reasons(d))
-	assert.Contains(t, d.Wait[0].Message, "Node n0 of the control plane")
+	assert.Contains(t, d.Wait[0].Message, "Control plane node n0")
 	f.Nodes[2].Ready = false
 	assert.Len(t, schedule.Decide(f).Admit, 1, "the worker alone")
 }

@@ -108,10 +108,10 @@ func (p *pass) quorum(c *candidate) (Reason, string) {
 		switch {
 		case other == c.node:
 		case !other.exists():
-			return BudgetExhausted, fmt.Sprintf("Node %s was deleted while its job runs, and is or may be of the control plane; of the nodes with label %s "+
-				"one goes at a time.", other.holders[0].entry.Node, controlPlane)
+			return BudgetExhausted, fmt.Sprintf("Node %s was deleted while its job runs, and may be a control plane node; nodes with label %s are "+
+				"updated one at a time.", other.holders[0].entry.Node, controlPlane)
 		default:
-			return BudgetExhausted, fmt.Sprintf("Node %s of the control plane is away or has a job; of the nodes with label %s one goes at a time.",
+			return BudgetExhausted, fmt.Sprintf("Control plane node %s is unavailable or has a job; nodes with label %s are updated one at a time.",
 				other.Name, controlPlane)
 		}
 	}

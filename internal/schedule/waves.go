@@ -143,8 +143,8 @@ func (p *pass) inWave(c *candidate) (Reason, string) {
 	for _, e := range c.job.Edges {
 		r := c.pool.rollouts[e.Target]
 		if r == nil {
-			return WaitingForWave, fmt.Sprintf("Rollout policy %s follows %d updates, the most that it can; the update of %s is admitted "+
-				"when one of them is over.", c.pool.Name, MaxRollouts, e.Target)
+			return WaitingForWave, fmt.Sprintf("Rollout policy %s tracks %d updates, its maximum; the update of %s is admitted "+
+				"once one of them has finished.", c.pool.Name, MaxRollouts, e.Target)
 		}
 		if r.stopped.reason != "" {
 			return r.stopped.reason, r.stopped.message

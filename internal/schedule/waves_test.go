@@ -154,7 +154,7 @@ func TestTheRecordIsBounded(t *testing.T) {
 	require.Len(t, d.Policies[0].Rollouts, schedule.MaxRollouts)
 	require.Len(t, d.Wait, 5)
 	assert.Equal(t, schedule.WaitingForWave, d.Wait[0].Reason)
-	assert.Contains(t, d.Wait[0].Message, "the most that it can")
+	assert.Contains(t, d.Wait[0].Message, "its maximum")
 }
 
 func mustSelect(selector string) labels.Selector {

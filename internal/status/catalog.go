@@ -45,12 +45,12 @@ func Catalog(old []metav1.Condition, generation int64, now time.Time, s *v1alpha
 	}
 	switch {
 	case f.Default:
-		ready.Message = "Gives the other catalogs the providers, the interval and the number of versions that they leave out."
+		ready.Message = "Holds the defaults of the other catalogs: providers, interval and number of versions."
 	case f.Paused:
 		ready.Reason, ready.Message = v1alpha1.ReasonPaused, "Paused: no provider is asked. "+ready.Message
 	case f.Reason != "":
 		ready.Status, ready.Reason = metav1.ConditionFalse, f.Reason
-		ready.Message = sentence(f.Message) + " What it offered before stays listed; it is asked again later. " + ready.Message
+		ready.Message = sentence(f.Message) + " What it offered before stays listed, and it will be asked again later. " + ready.Message
 		if f.Reason == v1alpha1.ReasonDownloadFailed || f.Reason == v1alpha1.ReasonTimedOut {
 			work(f.Reason)
 		} else {
@@ -80,7 +80,7 @@ func (l CatalogLeftOut) sentence() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return " Not listed for lack of room: " + strings.Join(parts, ", ") + "."
+	return " Not listed because the status is full: " + strings.Join(parts, ", ") + "."
 }
 
 // catalogSummary says at a glance how the devices stand.

@@ -49,7 +49,7 @@ func inspected(o plan.Facts) Condition {
 	switch {
 	case o.Unreadable != "":
 		c.Reason = v1alpha1.ReasonReadFailed
-		c.Message = "The last scan could not read the device, so what is shown is older: " + o.Unreadable
+		c.Message = "The last scan could not read the device, so the status shows older data: " + o.Unreadable
 	case o.Driver == "":
 		c.Reason = v1alpha1.ReasonNotUpdatable
 		c.Message = "No driver knows the device; it is listed from sysfs alone."

@@ -139,7 +139,7 @@ func degraded(f NodeFacts) []Condition {
 		parts = append(parts, bounded(problems)+" Every scan tries again; nothing is removed from the list meanwhile.")
 	}
 	if tools := append(unused, used...); len(tools) > 0 {
-		parts = append(parts, bounded(tools)+" A restart of the daemon looks at them again.")
+		parts = append(parts, bounded(tools)+" Restart the daemon to check them again.")
 	}
 	if len(parts) == 0 {
 		return nil

@@ -33,7 +33,7 @@ func TestToolsThatWereNotTestedAreNamed(t *testing.T) {
 	got := meta.FindStatusCondition(nfstatus.Node(nfstatus.NodeFacts{Tools: all}, nil, 1, noon), v1alpha1.ConditionDegraded)
 	require.NotNil(t, got)
 	assert.Equal(t, v1alpha1.ReasonToolUnsupported, got.Reason)
-	assert.Equal(t, "mstflint: version 4.9.0 is not it; install another. fwupdtool: it is newer. A restart of the daemon looks at them again.", got.Message)
+	assert.Equal(t, "mstflint: version 4.9.0 is not it; install another. fwupdtool: it is newer. Restart the daemon to check them again.", got.Message)
 	got = meta.FindStatusCondition(nfstatus.Node(nfstatus.NodeFacts{Tools: all[2:]}, nil, 1, noon), v1alpha1.ConditionDegraded)
 	require.NotNil(t, got)
 	assert.Equal(t, v1alpha1.ReasonToolUnsupported, got.Reason)

@@ -14,7 +14,7 @@ import (
 // MachineName says what a machine is, for messages; m may be nil.
 func MachineName(m *v1alpha1.Machine) string {
 	if m == nil {
-		return "a machine whose model is not known"
+		return "a machine of unknown model"
 	}
 	return fmt.Sprintf("machine %q", strings.TrimSpace(cmp.Or(m.Vendor, "(unknown)")+" "+cmp.Or(m.Model, "(unknown)")))
 }

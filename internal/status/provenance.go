@@ -19,7 +19,7 @@ func Provenance(obsolete []v1alpha1.ObsoleteReference, old []metav1.Condition, g
 	if len(obsolete) == 0 {
 		return Merge(old, generation, now, ProvenanceConditions, Condition{
 			v1alpha1.ConditionCurrent, metav1.ConditionTrue, v1alpha1.ReasonUpToDate,
-			"Every object that the firmware of the node's devices came from is as it was.",
+			"Every object that the firmware of the node's devices came from is unchanged.",
 		})
 	}
 	var named []string
@@ -31,8 +31,8 @@ func Provenance(obsolete []v1alpha1.ObsoleteReference, old []metav1.Condition, g
 	}
 	return Merge(old, generation, now, ProvenanceConditions, Condition{
 		v1alpha1.ConditionCurrent, metav1.ConditionFalse, v1alpha1.ReasonReferencesChanged, fmt.Sprintf(
-			"%s that the firmware of the node's devices came from changed since: %s. Nothing is flashed for that alone; where another image "+
-				"is desired now, a job follows.", quantity(len(obsolete), "object", "objects"), strings.Join(named, ", ")),
+			"%s that the firmware of the node's devices came from changed since: %s. That alone flashes nothing; if another image is desired now, "+
+				"a job follows.", quantity(len(obsolete), "object", "objects"), strings.Join(named, ", ")),
 	})
 }
 

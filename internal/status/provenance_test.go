@@ -33,7 +33,7 @@ func TestCurrentNamesWhatChanged(t *testing.T) {
 	assert.Equal(t, metav1.ConditionFalse, c.Status)
 	assert.Equal(t, v1alpha1.ReasonReferencesChanged, c.Reason)
 	assert.Contains(t, c.Message, "2 objects that")
-	assert.Contains(t, c.Message, "rule nic of FirmwareTemplate gpu (Updated), pin stay of NodeFirmware n1 (Deleted). Nothing is flashed for that alone")
+	assert.Contains(t, c.Message, "rule nic of FirmwareTemplate gpu (Updated), pin stay of NodeFirmware n1 (Deleted). That alone flashes nothing")
 
 	for i := range 60 {
 		list = append(list, v1alpha1.ObsoleteReference{Kind: v1alpha1.OriginSource, Name: fmt.Sprintf("s%d", i)})

@@ -87,7 +87,7 @@ func sourceSigned(old []metav1.Condition, f SourceFacts) Condition {
 	case f.Err != nil && isSignature(f.Reason):
 		c.Reason, c.Message = f.Reason, f.Err.Error()
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonPending, "Waits until every file is fetched."
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonPending, "Waiting for every file to be fetched."
 	}
 	return c
 }

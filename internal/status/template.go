@@ -62,9 +62,9 @@ func noMatch(t match.Tally) string {
 	}
 	chosen := quantity(int(t.Nodes), "selected node", "selected nodes")
 	if t.Nearest == nil {
-		return fmt.Sprintf("No device matches on %s, and none is of the class that a rule names. To see what there is: kubectl get nodedevices -o wide", chosen)
+		return fmt.Sprintf("No device on %s matches, and none has a class that a rule names. To list the devices: kubectl get nodedevices -o wide", chosen)
 	}
-	return fmt.Sprintf("No device matches on %s. Rule %q is closest to device %s, but differs in %s. "+
+	return fmt.Sprintf("No device on %s matches. Rule %q is closest to device %s, but differs in %s. "+
 		"Correct the selector, or wait for the devices. To compare: kubectl get nodedevices -o wide",
 		chosen, t.Nearest.Rule, t.Nearest.Device, differences(t.Nearest))
 }

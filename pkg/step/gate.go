@@ -94,9 +94,9 @@ func (d decider) isolated(i Isolation) Action {
 	case !i.Reached:
 		return d.await("the health of the host is not known: " + i.Message)
 	case len(complaints) == 0 && i.Lasted == 0:
-		return d.await("waiting for the API server, without a limit: nothing that the job changed explains its absence: " + i.Message)
+		return d.await("waiting indefinitely for the API server: nothing the job changed explains why it is unreachable: " + i.Message)
 	case len(complaints) == 0:
-		return d.await("waiting for the API server; a complaint about what the job changed has just ended: " + i.Message)
+		return d.await("waiting for the API server; a problem with what the job changed has just cleared: " + i.Message)
 	case i.Lasted >= d.l.Isolation:
 		a := d.unhealthy(d.f.Unhealthy)
 		a.Message = text.Clip(a.Message+"; the API server cannot be asked: "+i.Message, maxMessage)
@@ -106,7 +106,7 @@ func (d decider) isolated(i Isolation) Action {
 		}
 		return a
 	}
-	return d.await(fmt.Sprintf("cut off from the API server, and what the job changed may be the cause: %s; unless that changes, %s at %s: %s",
+	return d.await(fmt.Sprintf("cut off from the API server, possibly by what the job changed: %s; unless that changes, %s at %s: %s",
 		join(d.f.Unhealthy), d.giveUp(), i.Until.UTC().Format(time.RFC3339), i.Message))
 }
 

@@ -149,8 +149,8 @@ func (d decider) task() Action {
 	case d.s.Device != "" && dev.WriteRunning:
 		return d.await(dev.busy())
 	case d.fresh() && d.s.interrupted() && d.s.Interruptions >= MaxInterruptions:
-		return d.fail(AttemptsExhausted, "the step was interrupted %d times, and each time the daemon or the host ended before it; "+
-			"look at the log of the daemon and at the host, then request it again", d.s.Interruptions+1)
+		return d.fail(AttemptsExhausted, "the step was interrupted %d times, each time because the daemon or the host went down; "+
+			"check the daemon's log and the host, then request the step again", d.s.Interruptions+1)
 	case d.fresh():
 		return begin()
 	case ret == nil:

@@ -149,7 +149,7 @@ func (d decider) write() Action {
 	case d.f.Maintenance == MaintenanceRequested && d.f.Waited < d.l.Maintenance:
 		return d.await("the maintenance is no longer ready: " + d.f.MaintenanceMessage)
 	}
-	return lost("the maintenance was ended before the step %s: %s", d.s.Kind, cmp.Or(d.f.MaintenanceMessage, "none is left, and the node takes workloads"))
+	return lost("the maintenance was ended before the step %s: %s", d.s.Kind, cmp.Or(d.f.MaintenanceMessage, "none is left, and the node accepts workloads"))
 }
 
 // attempts bounds how often a step that writes is begun.

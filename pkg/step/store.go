@@ -69,7 +69,7 @@ func (d decider) firstFlash(dev Device, want inventory.Version) Action {
 // disturb begins an attempt of a step that writes to the device, once that may be disturbed.
 func (d decider) disturb(dev Device) Action {
 	if dev.Hold != "" {
-		return d.await("the device is left alone while " + dev.Hold + "; repair it, and the job continues by itself")
+		return d.await("the device is not touched while " + dev.Hold + "; repair it, and the job continues automatically")
 	}
 	return d.write()
 }

@@ -392,7 +392,7 @@ func TestWhatIsLeftOutIsCounted(t *testing.T) {
 	}
 	w.net.answer[ours] = indexOf(nicEntry("1.1", `,"fixes":[`+strings.Join(issues, ",")+`]`))
 	w.discover()
-	assert.Contains(t, w.ready().Message, "Not listed for lack of room: 6 vulnerabilities.")
+	assert.Contains(t, w.ready().Message, "Not listed because the status is full: 6 vulnerabilities.")
 	run := w.component(v1alpha1.ClassNIC).Running[0]
 	assert.Len(t, run.Issues, maxIssues)
 	assert.Equal(t, "1.1", run.FixedIn)

@@ -100,7 +100,7 @@ func (r *Reconciler) supersede(ctx context.Context, j *v1alpha1.FirmwareJob, abo
 		return nil
 	}
 	r.recorder.Eventf(j, nil, corev1.EventTypeNormal, v1alpha1.ReasonSuperseded, "Replace",
-		"What is due on node %s changed before the job was admitted.", j.Spec.NodeName)
+		"The updates due on node %s changed before the job was admitted.", j.Spec.NodeName)
 	return nil
 }
 

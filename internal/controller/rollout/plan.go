@@ -36,7 +36,7 @@ func planOf(p *v1alpha1.RolloutPolicy) (out schedule.Plan, invalid string) {
 		}
 		if now := percent(w.Size); now > 0 {
 			if now < before {
-				invalid = cmp.Or(invalid, fmt.Sprintf("spec.waves[%d].size: it includes the nodes of the waves before, so %d%% must not follow %d%%", i, now, before))
+				invalid = cmp.Or(invalid, fmt.Sprintf("spec.waves[%d].size: sizes are cumulative, so %d%% must not follow %d%%", i, now, before))
 			}
 			before = now
 		}

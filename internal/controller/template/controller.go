@@ -211,8 +211,8 @@ func (r *Reconciler) take(q queue, change func() match.Affected) {
 		node := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: affected.Crowded}}
 		node.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeFirmware"))
 		r.recorder.Eventf(node, nil, corev1.EventTypeWarning, v1alpha1.ReasonNotUpdatable, "Assign",
-			"Node %s has more than %d NodeDevices; the operator assigns nothing to the others. Its daemon may be faulty or taken over: look at "+
-				"kubectl get ndev --field-selector spec.nodeName=%[1]s, and delete those that are no real hardware.", affected.Crowded, match.MaxDevices)
+			"Node %s has more than %d NodeDevices; the operator assigns nothing to the others. Its daemon may be faulty or compromised: list them "+
+				"with kubectl get ndev --field-selector spec.nodeName=%[1]s, and delete those that are not real hardware.", affected.Crowded, match.MaxDevices)
 	}
 	for _, name := range affected.Devices {
 		q.Add(key{device, name})

@@ -119,7 +119,7 @@ func TestOurMaintenanceDeletedBySomebodyKeepsTheNodeOutOfService(t *testing.T) {
 	require.NoError(t, c.Delete(ctx, &o))
 	c.work()
 	c.requirePhase(w, step.MaintenanceReady)
-	assert.Contains(t, c.message(w), "was deleted by somebody")
+	assert.Contains(t, c.message(w), "was deleted by someone else")
 
 	require.NoError(t, w.Fail(ctx, "the write failed"))
 	c.work()
@@ -194,7 +194,7 @@ func TestAWaitForMaintenanceNamesWhatIsWaitedFor(t *testing.T) {
 	w := c.window()
 	require.NoError(t, w.Schedule(t.Context()))
 	c.requirePhase(w, step.MaintenanceRequested)
-	assert.Contains(t, c.message(w), "is it running?")
+	assert.Contains(t, c.message(w), "check that it is running")
 
 	c.setReady(c.get("node-firmware-n1"), mo.ConditionReasonPending)
 	c.requirePhase(w, step.MaintenanceRequested)

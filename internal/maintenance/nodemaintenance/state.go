@@ -47,7 +47,7 @@ func (n *Node) State(ctx context.Context) (maintenance.State, error) {
 func waitsFor(o *mo.NodeMaintenance) string {
 	switch r := reason(o); r {
 	case mo.ConditionReasonUninitialized:
-		return "is not seen by the maintenance-operator yet; is it running?"
+		return "has not been picked up by the maintenance-operator yet; check that it is running"
 	case mo.ConditionReasonPending:
 		return "is queued: no slot of the maintenance-operator is free; maxParallelOperations (1 by default) and maxUnavailable of its " +
 			"MaintenanceOperatorConfig limit how many nodes are in maintenance"
@@ -91,7 +91,7 @@ func (n *Node) ready(ctx context.Context, o *mo.NodeMaintenance) (maintenance.St
 	}
 	state := stateOf(step.MaintenanceReady, "node maintenance %s is ready", o.Name)
 	if o.DeletionTimestamp != nil {
-		state.Message = fmt.Sprintf("node maintenance %s was deleted by somebody and is kept until this product is done", o.Name)
+		state.Message = fmt.Sprintf("node maintenance %s was deleted by someone else and is kept until this product has finished", o.Name)
 	}
 	state.Node = string(node.UID)
 	return state, nil

@@ -252,7 +252,7 @@ func (w *watchman) execute(ctx context.Context, host *state.State) error {
 	}
 	cfg.Maintenance, cfg.Guard = outOfReach{}, w.host
 	cfg.Health = health.Checker{Scanner: machine.hardware, Node: w.server, Network: machine.network(), Arrays: machine.hardware.Host}
-	o.Log.Warn("Nobody else looks after this node and the API server does not answer: this guard executes the job")
+	o.Log.Warn("No daemon runs on this node and the API server does not answer: this guard executes the job")
 	return engine.New(cfg).Run(ctx)
 }
 

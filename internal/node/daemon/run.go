@@ -69,7 +69,7 @@ type taken struct {
 func takeState(o Options) (taken, error) {
 	claim, err := state.Claim(o.Config.StateDir)
 	if err != nil {
-		o.Log.Warn("A guard of this host cannot see that a daemon is there; it leaves when the API server answers", "err", err)
+		o.Log.Warn("A guard on this host cannot see that a daemon is running; it exits when the API server answers", "err", err)
 		claim = io.NopCloser(nil)
 	}
 	host, err := openState(o, jobPatience)
@@ -92,11 +92,11 @@ func openState(o Options, patience time.Duration) (*state.State, error) {
 		o.Log.Warn("Moved incomplete state of an interrupted first start aside", "directory", host.Leftover)
 	}
 	if host.Earlier != "" {
-		o.Log.Warn("Moved the state of a development build aside, which this version does not read; a job that was running then is not continued",
+		o.Log.Warn("Moved aside the state of a development build, which this version cannot read; a job that was running then is not continued",
 			"directory", filepath.Join(o.Config.StateDir, host.Earlier))
 	}
 	if host.Unswept != nil {
-		o.Log.Warn("Remains of an interrupted archiving could not be removed; remove them by hand", "err", host.Unswept)
+		o.Log.Warn("Leftovers of an interrupted archive run could not be removed; remove them by hand", "err", host.Unswept)
 	}
 	return host, nil
 }

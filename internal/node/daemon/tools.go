@@ -31,7 +31,7 @@ func Survey(
 		case vendortool.Tested, vendortool.Missing: // the drivers say what they miss
 			log.Debug("Vendor's tool", "tool", f.Tool, "version", f.Version, "support", f.Support)
 		default:
-			log.Warn("Vendor's tool is not one that was tested", "tool", f.Tool, "version", f.Version, "support", f.Support, "reason", f.Message)
+			log.Warn("Vendor's tool is not a tested version", "tool", f.Tool, "version", f.Version, "support", f.Support, "reason", f.Message)
 		}
 	}
 	tools.Refused = vendortool.Refused(found)

@@ -201,7 +201,7 @@ func (x *execution) device(ctx context.Context, u journal.Update) (inventory.Dev
 		return inventory.Device{}, nil, &step.Failure{Reason: r, Message: fmt.Sprintf(format, args...), Device: u.Device}
 	}
 	if u.Class == "" {
-		return fail(step.HardwareChanged, "%s: it had no NodeDevice when the job was taken up; nothing was written, and it is planned again once it has one",
+		return fail(step.HardwareChanged, "%s: it had no NodeDevice when the job started; nothing was written, and it is planned again once it has one",
 			u.Device)
 	}
 	d, found, err := x.cfg.Host.Find(ctx, u.Class, u.UniqueID)

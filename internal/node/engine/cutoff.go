@@ -111,8 +111,8 @@ func (x *execution) note(c *journal.CutOff) {
 		x.notes.pending, x.notes.failed = false, ""
 	case x.notes.failed != err.Error(): // a full disk is full at each look
 		x.notes.failed = err.Error()
-		x.cfg.Log.Warn("The wait of a node that is cut off was not journalled, which is tried again; a daemon that is restarted before that works "+
-			"begins to wait anew", "job", x.job.Name, "err", err)
+		x.cfg.Log.Warn("The wait of an isolated node could not be journalled and will be retried; if the daemon restarts first, "+
+			"the wait starts over", "job", x.job.Name, "err", err)
 	}
 }
 

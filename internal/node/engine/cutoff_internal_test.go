@@ -31,7 +31,7 @@ func TestAWaitThatCannotBeJournalledIsSaidOnce(t *testing.T) {
 	var log bytes.Buffer
 	disk := &fullDisk{err: errors.New("no space left on device")}
 	x := &execution{Engine: &Engine{cfg: Config{Journal: disk, Log: slog.New(slog.NewTextHandler(&log, nil))}}}
-	said := func() int { return strings.Count(log.String(), "was not journalled") }
+	said := func() int { return strings.Count(log.String(), "could not be journalled") }
 	look := func(times int) {
 		for range times {
 			x.note(&journal.CutOff{BootID: "b", Since: time.Minute, Seen: time.Minute})

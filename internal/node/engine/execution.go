@@ -337,9 +337,9 @@ func (x *execution) log(a step.Action) {
 	case a.Verb == step.RollBack:
 		l.Warn("Job rolls back", "devices", a.Devices, "message", a.Message)
 	case a.Verb == step.RepeatGate:
-		l.Warn("Health of the host is judged again", "message", a.Message)
+		l.Warn("Health check of the host is repeated", "message", a.Message)
 	case a.Verb == step.Restart:
-		l.Warn("Job begins its steps again", "message", a.Message)
+		l.Warn("Job restarts its steps", "message", a.Message)
 	case a.Verb == step.Finish:
 		l.Info("Job ended", "outcome", a.Outcome, "message", a.Message)
 	}

@@ -50,7 +50,7 @@ func (x *execution) expose(w command.Writing) {
 		return
 	}
 	x.job.Exposed = &now // the next save makes it durable: it is only reported
-	x.cfg.Log.Warn("Write can be ended from outside", "job", x.job.Name, "argv", w.Argv, "unprotected", now.Unprotected, "uninhibited", now.Uninhibited)
+	x.cfg.Log.Warn("Write is not protected against interruption", "job", x.job.Name, "argv", w.Argv, "unprotected", now.Unprotected, "uninhibited", now.Uninhibited)
 	x.publish(true)
 }
 

@@ -40,10 +40,10 @@ func (x *execution) guard(ctx context.Context) {
 	}
 	x.job.Guard = &now
 	if err != nil {
-		x.cfg.Log.Warn("Nothing restores this node where its update cuts it off over a reboot", "job", x.job.Name, "err", err)
+		x.cfg.Log.Warn("Nothing will restore this node if its update cuts it off across a reboot", "job", x.job.Name, "err", err)
 	}
 	if err := x.cfg.Journal.Save(x.job); err != nil { // after the reboot the journal is all that knows it; it is only reported
-		x.cfg.Log.Warn("Whether there is a guard was not journalled", "job", x.job.Name, "err", err)
+		x.cfg.Log.Warn("The state of the guard could not be journalled", "job", x.job.Name, "err", err)
 	}
 	x.publish(true)
 }

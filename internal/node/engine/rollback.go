@@ -121,7 +121,7 @@ func (x *execution) readBack(ctx context.Context, s step.Step, d inventory.Devic
 		err = drv.Check(ctx, d.Identity, img)
 	}
 	if err != nil {
-		return failed(s, step.ArchiveFailed, fmt.Sprintf("check what was archived: %v; nothing was written", err))
+		return failed(s, step.ArchiveFailed, fmt.Sprintf("verify the archived image: %v; nothing was written", err))
 	}
 	x.toCopy(img)
 	return ret
@@ -136,7 +136,7 @@ func (x *execution) kept(s step.Step, d inventory.Device, ret *step.Returned, wh
 	case errors.Is(err, archive.ErrNone):
 		return none(ret, "%v", why)
 	default:
-		return failed(s, step.ArchiveFailed, fmt.Sprintf("look for what is archived: %v; nothing was written", err))
+		return failed(s, step.ArchiveFailed, fmt.Sprintf("look for an archived image: %v; nothing was written", err))
 	}
 }
 
@@ -177,7 +177,7 @@ func (x *execution) atHand(ctx context.Context, s step.Step, d inventory.Device,
 		return again(failed(s, step.ArchiveFailed, fmt.Sprintf("get the image of the running %s: %v", ret.From, err)))
 	}
 	if err := x.keep(ctx, d, ret, func(_ context.Context, to string) error { return copyFile(to, path) }); err != nil {
-		return failed(s, step.ArchiveFailed, fmt.Sprintf("archive the image of what runs: %v; nothing was written", err))
+		return failed(s, step.ArchiveFailed, fmt.Sprintf("archive the running firmware: %v; nothing was written", err))
 	}
 	return ret
 }
@@ -281,7 +281,7 @@ func (x *execution) unknown(s step.Step, err error) bool {
 			"device", s.Device, "err", err)
 		return true
 	case errors.Is(err, command.ErrLost):
-		x.cfg.Log.Warn("The end of a write was not seen; the device is read to find out what it holds", "job", x.job.Name, "step", s.Kind,
+		x.cfg.Log.Warn("The outcome of a write is unknown; the device is read to find out what it stores", "job", x.job.Name, "step", s.Kind,
 			"device", s.Device, "err", err)
 		return true
 	}

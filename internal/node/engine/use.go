@@ -37,12 +37,12 @@ func (x *execution) disturbs(ctx context.Context, u journal.Update, d inventory.
 	}
 	if hold := use.Hold(); hold != "" {
 		return &step.Failure{Reason: step.UnhealthyBefore, Message: fmt.Sprintf(
-			"%s: nothing was changed, because %s; repair it or wait until it has recovered; the update then continues by itself", u.Device, hold)}, true
+			"%s: nothing was changed, because %s; repair it or wait for it to recover; the update then continues automatically", u.Device, hold)}, true
 	}
 	for _, a := range use.Arrays {
 		if other, taken := x.arrays[a.Name]; taken {
 			return &step.Failure{Reason: step.HardwareChanged, Message: fmt.Sprintf(
-				"%s and %s are drives of %s, and one job changes one of them; nothing was written, and the other one is planned after it",
+				"%s and %s are both drives of %s, and a job may change only one of them; nothing was written, and the other is planned afterwards",
 				other, u.Device, a.Name)}, false
 		}
 		x.arrays[a.Name] = u.Device

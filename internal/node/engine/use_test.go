@@ -111,7 +111,7 @@ func TestOneJobChangesOneDriveOfAnArray(t *testing.T) {
 		m.Uses = &uses{of: map[string]inventory.Use{"disk0": whole, "disk1": whole}}
 		j := requireFailed(t, m.Run(m.Job("j", a, b)), "j", step.HardwareChanged, false)
 		assert.True(t, j.Record.Failure.Reason.Passing(), "it is planned again, one by one")
-		assert.Contains(t, j.Record.Failure.Message, "node-disk0 and node-disk1 are drives of md0")
+		assert.Contains(t, j.Record.Failure.Message, "node-disk0 and node-disk1 are both drives of md0")
 		assert.Zero(t, m.Sim.Count(drivertest.OpWrite, "disk0"))
 		requireComplete(t, m, m.Run(m.Job("k", a)), "k")
 	})

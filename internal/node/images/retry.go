@@ -24,7 +24,7 @@ type busyError struct {
 }
 
 func (b *busyError) Error() string {
-	return fmt.Sprintf("the image server answered %s and asked to come again in %v", b.status, b.after)
+	return fmt.Sprintf("the image server answered %s and asked to retry in %v", b.status, b.after)
 }
 
 // askedToWait is how long an answer asks to wait, within bounds. It is not ok where it does not say.

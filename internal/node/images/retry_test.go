@@ -80,7 +80,7 @@ func TestAFetchGivesUpOnAServerThatIsAlwaysBusy(t *testing.T) {
 	}, 0)
 	_, _, err := s.Fetch(t.Context(), digest(content))
 	require.ErrorIs(t, err, images.ErrUnavailable)
-	assert.ErrorContains(t, err, "busy 30 times: the image server answered 429 Too Many Requests and asked to come again in 5s")
+	assert.ErrorContains(t, err, "busy 30 times: the image server answered 429 Too Many Requests and asked to retry in 5s")
 	assert.Len(t, *slept, 29)
 }
 

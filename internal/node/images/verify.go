@@ -50,8 +50,8 @@ func (s *Store) Signed() (who signature.Trust, required bool, err error) {
 func (s *Store) fetchSigned(ctx context.Context, digest inventory.Digest, who signature.Trust) (path string, size int64, err error) {
 	if who.Len() == 0 {
 		return "", 0, &refusal{&signature.Error{Reason: signature.Untrusted, Message: fmt.Sprintf(
-			"this node takes signed images only (--image-verification), and has no key to verify them with in %q; mount the publisher's key there, or a "+
-				"trusted root of sigstore and its identities",
+			"this node accepts only signed images (--image-verification), but has no key in %q to verify them with; mount the publisher's key there, or a "+
+				"Sigstore trusted root with its identities",
 			s.config.KeysDir)}}
 	}
 	// A statement that served before serves again where the network is down in the middle of a job.
@@ -78,8 +78,8 @@ func (s *Store) fetchSigned(ctx context.Context, digest inventory.Digest, who si
 // does not hold.
 func (s *Store) prove(ctx context.Context, digest inventory.Digest, statement artifact.Statement, who signature.Trust) (path string, size int64, err error) {
 	var problem error = &refusal{&signature.Error{Reason: signature.Missing, Message: fmt.Sprintf(
-		"this node takes signed images only, and the operator knows of no signature of image %s; give its FirmwareSource a verification "+
-			"and each file a signatureURL", digest)}}
+		"this node accepts only signed images, but the operator has no signature for image %s; set spec.verification of its FirmwareSource "+
+			"and a signatureURL for each file", digest)}}
 	transient := false
 	for _, c := range statement.Claims {
 		path, size, err := s.proveClaim(ctx, digest, c, who)
@@ -99,7 +99,7 @@ func (s *Store) proveClaim(ctx context.Context, digest inventory.Digest, c artif
 		return "", 0, invalid("the operator's statement names no file: %v", err)
 	}
 	if c.Path == "" && file != digest {
-		return "", 0, invalid("the signature that the operator offers is of %s, and not of the image %s", file, digest)
+		return "", 0, invalid("the signature offered by the operator is for %s, not for the image %s", file, digest)
 	}
 	path, size, err = s.image(ctx, file)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Store) verifySignature(path string, want inventory.Digest, sig []byte, 
 	}
 	var refused *signature.Error
 	if err := subject.Verify(who, sig, s.config.Now()); errors.As(err, &refused) {
-		return &refusal{&signature.Error{Reason: refused.Reason, Message: fmt.Sprintf("verify %s with what this node trusts in %s: %s",
+		return &refusal{&signature.Error{Reason: refused.Reason, Message: fmt.Sprintf("verify %s with the keys and identities that this node trusts in %s: %s",
 			want, s.config.KeysDir, refused.Message)}}
 	} else if err != nil {
 		return err

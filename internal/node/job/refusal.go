@@ -15,9 +15,9 @@ import (
 func refusal(f state) *step.Failure {
 	if f.startedBefore() {
 		return &step.Failure{Step: plan.Preflight, Reason: step.JobRejected,
-			Message: "it was started before, and it is not known how far it went: the API server was restored from a backup, or the state " +
-				"directory of the node was lost. Nothing was done now. Look at the node and its NodeMaintenance; updates that are still due " +
-				"are planned again, and steps need a new job"}
+			Message: "it was started before and its progress is unknown: the API server was restored from a backup, or the node's state " +
+				"directory was lost. Nothing was done this time. Check the node and its NodeMaintenance; updates still due are planned again, " +
+				"requested steps need a new job"}
 	}
 	for _, u := range f.object.Spec.Task.Devices {
 		if d, known := f.devices[u.Name]; known { // the preflight refuses one that is not
@@ -49,9 +49,9 @@ func disagreement(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) *step.Failure {
 	case w.Policy == v1alpha1.PolicyValidate:
 		return differs("the job updates it to %s, and its update policy is Validate", u.Version)
 	case u.UniqueID != d.Status.UniqueID:
-		return differs("the job is for the device with the id %s, and this one has %s", u.UniqueID, d.Status.UniqueID)
+		return differs("the job is for the device with the id %s, but this one has %s", u.UniqueID, d.Status.UniqueID)
 	case observed == nil:
-		return &step.Failure{Reason: step.ReadFailed, Message: "what it runs was never read, so the way to another version is not known"}
+		return &step.Failure{Reason: step.ReadFailed, Message: "its running version was never read, so the upgrade path to another version is unknown"}
 	}
 	version, digest := inventory.NormalizeVersion(u.Version), desired.Digest(u.Digest)
 	want := desired.Of(w, "")
@@ -68,7 +68,7 @@ func disagreement(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) *step.Failure {
 	case !next.Outcome.Due():
 		return differs("the job updates it to %s, which must not be flashed now: %s", u.Version, next.Message)
 	case version != next.Version || digest != next.Digest:
-		return differs("the job updates it to %s (%s), and %s (%s) is to be flashed now", u.Version, digest, next.Version, next.Digest)
+		return differs("the job updates it to %s (%s), but now %s (%s) is to be flashed", u.Version, digest, next.Version, next.Digest)
 	}
 	return nil
 }

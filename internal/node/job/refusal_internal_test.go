@@ -29,8 +29,8 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 	}{
 		"as assigned":                  {want: none},
 		"spelled otherwise":            {update: func(u *update) { u.Version = " 2.0" }, want: none},
-		"another version":              {update: func(u *update) { u.Version = "2.1" }, want: step.JobRejected, says: "and 2.0"},
-		"another image":                {update: func(u *update) { u.Digest = image("f") }, want: step.JobRejected, says: "is to be flashed now"},
+		"another version":              {update: func(u *update) { u.Version = "2.1" }, want: step.JobRejected, says: "but now 2.0"},
+		"another image":                {update: func(u *update) { u.Digest = image("f") }, want: step.JobRejected, says: ") is to be flashed"},
 		"no image":                     {update: func(u *update) { u.Digest = "" }, want: step.JobRejected},
 		"another device":               {update: func(u *update) { u.UniqueID = "other" }, want: step.JobRejected, says: "the id other"},
 		"nothing assigned":             {device: func(d *device) { d.Spec.Firmware = nil }, want: step.JobRejected, says: "no firmware is assigned"},
