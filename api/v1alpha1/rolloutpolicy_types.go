@@ -139,6 +139,7 @@ type RolloutPolicyStatus struct {
 	// wavesHash is the hash of the spec.waves that rollouts are about: when the waves are edited, an update goes back to the first wave
 	// that takes more nodes. Absent where the spec has no waves.
 	// +optional
+	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
 	WavesHash string `json:"wavesHash,omitempty"`
 	// waiting counts the nodes that wait by reason, at most 32 reasons. The first is the reason of the node that is next in the
