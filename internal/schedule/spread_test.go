@@ -316,7 +316,7 @@ func TestTheControlPlaneIsKept(t *testing.T) {
 			assert.Equal(t, c.goes, len(d.Policies[0].Add) == 1)
 			if !c.goes {
 				assert.Contains(t, d.Wait[0].Message, "n0")
-				assert.Contains(t, d.Wait[0].Message, "Control plane node")
+				assert.Contains(t, d.Wait[0].Message, "node-role.kubernetes.io/control-plane")
 			}
 		})
 	}
