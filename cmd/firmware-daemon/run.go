@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/daemon"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/guard"
 )
 
 func runCommand() *cobra.Command {
@@ -135,4 +137,56 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	access.UserAgent = "firmware-daemon"
 	access.QPS, access.Burst = 20, 100
 	return access, nil
+}
+
+func jobCommand() *cobra.Command {
+	var d config.Daemon
+	var name string
+	c := &cobra.Command{
+		Use:   "job --name JOB",
+		Short: "Execute one FirmwareJob of this machine's Node and exit",
+		Long: "Execute one FirmwareJob, with the journal, maintenance, progress and reports of the daemon, and exit when its result is\n" +
+			"in the FirmwareJob. The exit code is 0 whether the job completed or failed. An interrupted job is continued. The pods of\n" +
+			"the update strategy pod run this. It takes all flags of run, and fails while a daemon executes jobs here.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if name == "" {
+				return errors.New("--name is missing: name the FirmwareJob to execute")
+			}
+			o, err := daemonOptions(d)
+			if err != nil {
+				return err
+			}
+			return daemon.RunJob(c.Context(), o, name)
+		},
+	}
+	daemonFlags(c, &d)
+	c.Flags().StringVar(&name, "name", "", "name of the FirmwareJob (required)")
+	return c
+}
+
+func guardCommand() *cobra.Command {
+	var d config.Daemon
+	var server string
+	c := &cobra.Command{
+		Use:   guard.Command,
+		Short: "Finish a job without the API server; started only by the kubelet, from a static pod",
+		Long: "Execute the job in the journal while no other process has the state directory open and the API server does not answer.\n" +
+			"It takes all flags of run, and uses nothing of the cluster.",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if server == "" {
+				return errors.New("--" + guard.ServerFlag + " is missing: give the URL at which the kubelet reaches the API server")
+			}
+			o, err := nodeOptions(d, forgetPlugins)
+			if err != nil {
+				return err
+			}
+			return daemon.RunGuard(c.Context(), o, server)
+		},
+	}
+	daemonFlags(c, &d)
+	c.Flags().StringVar(&server, guard.ServerFlag, "", "URL at which the kubelet reaches the API server (required)")
+	return c
 }

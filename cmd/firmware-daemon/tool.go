@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/devlink"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
@@ -72,3 +73,17 @@ type exitError int
 
 // Error returns the code as text.
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// workerCommand is the command as which this program starts itself for each write to a device.
+func workerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "worker",
+		Short:  "Run a tool that writes to a device; started only by run and apply",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE:   func(*cobra.Command, []string) error { return command.RunWorker() },
+	}
+}
+
+// workerArgv is the command line that starts this program as a worker, even if its file was replaced meanwhile.
+func workerArgv() []string { return []string{"/proc/self/exe", "worker"} }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -216,3 +217,51 @@ func (m Machine) Plugins() string {
 
 // Tools lists the directories of the tool path.
 func (m Machine) Tools() []string { return filepath.SplitList(m.ToolPath) }
+
+// The values of Daemon.ImageVerification.
+const (
+	// ImagesSigned refuses images that nobody signed whom this machine trusts.
+	ImagesSigned = "Required"
+	// ImagesSignedIfKeys does so where this machine has keys or trusted roots.
+	ImagesSignedIfKeys = "IfKeys"
+)
+
+func (d Daemon) validateVerification() error {
+	var errs []error
+	switch {
+	case d.ImageVerification != ImagesSigned && d.ImageVerification != ImagesSignedIfKeys:
+		errs = append(errs, fmt.Errorf("--image-verification %q: want %s or %s", d.ImageVerification, ImagesSigned, ImagesSignedIfKeys))
+	case d.ImageVerification == ImagesSigned && d.ImageKeysDir == "":
+		errs = append(errs, fmt.Errorf("--image-verification %s needs --image-keys-dir, or every image is refused", ImagesSigned))
+	}
+	if d.ImageKeysDir != "" && !filepath.IsAbs(d.ImageKeysDir) {
+		errs = append(errs, fmt.Errorf("--image-keys-dir %q: must be an absolute path, or empty for no keys", d.ImageKeysDir))
+	}
+	return errors.Join(errs...)
+}
+
+// StepPriorities are settings of --step-priority, each as key=value: the interface and the name of a step, and its
+// priority.
+type StepPriorities []string
+
+// Parse returns the priorities by key, and an error that names every invalid setting.
+func (s StepPriorities) Parse() (map[string]int32, error) {
+	out := map[string]int32{}
+	var errs []error
+	for _, setting := range s {
+		key, value, ok := strings.Cut(setting, "=")
+		n, err := strconv.ParseInt(value, 10, 32)
+		_, again := out[key]
+		switch {
+		case !ok || key == "":
+			errs = append(errs, fmt.Errorf("--step-priority %q: want INTERFACE.STEP=PRIORITY, such as nic.flash=820", setting))
+		case err != nil:
+			errs = append(errs, fmt.Errorf("--step-priority %q: the priority must be a whole number; 0 disables the step", setting))
+		case again:
+			errs = append(errs, fmt.Errorf("--step-priority %q: the priority of %s is given twice", setting, key))
+		default:
+			out[key] = int32(n)
+		}
+	}
+	return out, errors.Join(errs...)
+}

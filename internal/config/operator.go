@@ -130,3 +130,29 @@ func (o Operator) PublishedImageServer() string {
 	}
 	return net.JoinHostPort(o.ImageServerPodIP, port)
 }
+
+// The update strategies of the product: who executes the jobs of a node.
+const (
+	// StrategyDaemon executes jobs in the daemon of the node.
+	StrategyDaemon = "daemon"
+	// StrategyPod executes each job in a pod of its own.
+	StrategyPod = "pod"
+)
+
+// How nodes are taken out of service for a job.
+const (
+	// MaintenanceOperator asks the maintenance-operator.
+	MaintenanceOperator = "Operator"
+	// MaintenanceDrain has the operator cordon and drain nodes itself, for clusters without a maintenance-operator.
+	MaintenanceDrain = "Drain"
+	// MaintenanceNone takes no node out of service, for labs: devices are written and nodes rebooted under running workloads.
+	MaintenanceNone = "None"
+)
+
+func validateMaintenance(how string) error {
+	switch how {
+	case MaintenanceOperator, MaintenanceDrain, MaintenanceNone:
+		return nil
+	}
+	return fmt.Errorf("--maintenance %q: want %s, %s or %s", how, MaintenanceOperator, MaintenanceDrain, MaintenanceNone)
+}

@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -158,4 +160,98 @@ func jobState(j *v1alpha1.FirmwareJob) string {
 		}
 	}
 	return "Queued"
+}
+
+// maxReported bounds the objects of a kind that are reported one by one. Each makes several time series: a template for each node would
+// make ten times as many as there are nodes.
+const maxReported = 200
+
+// firstByName returns the objects that are reported one by one, the first maxReported by name, and how many are not. They belong to the
+// list.
+func firstByName[T any, P interface {
+	*T
+	GetName() string
+}](list []T,
+) (reported []P, left int) {
+	for i := range list {
+		reported = append(reported, &list[i])
+	}
+	slices.SortFunc(reported, func(a, b P) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	n := min(len(reported), maxReported)
+	return reported[:n], len(reported) - n
+}
+
+func (c *Collector) catalogs(ctx context.Context, out chan<- prometheus.Metric) error {
+	var list v1alpha1.FirmwareCatalogList
+	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	reported, left := firstByName(list.Items)
+	out <- catalogsNotReported.gauge(left)
+	for _, f := range reported {
+		s := &f.Status
+		for _, n := range []struct {
+			state string
+			count int32
+		}{{"All", s.Devices.Total}, {"Behind", s.Devices.Behind}, {"Vulnerable", s.Devices.Vulnerable}, {"Unknown", s.Devices.Unknown}} {
+			out <- catalogDevices.gauge(int(n.count), f.Name, n.state)
+		}
+		if at := s.LastDiscoveryTime; at != nil {
+			out <- catalogDiscovery.gauge(int(at.Unix()), f.Name)
+		}
+	}
+	return nil
+}
+
+// wavePlace says what is counted together: nodes in one state of the updates whose open wave has that name.
+type wavePlace struct{ wave, state string }
+
+// rollouts reports the updates that a pool is followed in, while nodes wait or are admitted. Those of one pool that are in a wave of the
+// same name are counted together: neither the number of updates nor their versions and models make time series. An old halt that
+// concerns no node raises no alert.
+func rollouts(p *v1alpha1.RolloutPolicy, out chan<- prometheus.Metric) {
+	places, halted := map[wavePlace]int{}, 0
+	atRest := meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionComplete)
+	keeps := slices.ContainsFunc(p.Status.Waiting, func(w v1alpha1.WaitingNodes) bool { return w.Reason == v1alpha1.ReasonRolloutHalted })
+	for i := range p.Status.Rollouts {
+		r := &p.Status.Rollouts[i]
+		if atRest {
+			continue
+		}
+		for state, n := range map[string]int32{"Done": r.Done, "Succeeded": r.Succeeded, "Failed": r.Failed} {
+			places[wavePlace{r.Wave, state}] += int(n)
+		}
+		if keeps && r.HaltedTime != nil {
+			halted++
+		}
+	}
+	out <- poolHalted.gauge(halted, p.Name)
+	for place, n := range places {
+		out <- poolWave.gauge(n, p.Name, place.wave, place.state)
+	}
+}
+
+func (c *Collector) templates(ctx context.Context, out chan<- prometheus.Metric) error {
+	var list v1alpha1.FirmwareTemplateList
+	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	reported, left := firstByName(list.Items)
+	out <- templatesNotReported.gauge(left)
+	for _, t := range reported {
+		s := &t.Status
+		for _, n := range []struct {
+			state string
+			count int32
+		}{
+			{"UpToDate", s.Devices.UpToDate}, {"OutOfDate", s.Devices.OutOfDate - s.Devices.Failed - s.Devices.Blocked}, {"Failed", s.Devices.Failed},
+			{"Blocked", s.Devices.Blocked}, {"Conflicting", s.Devices.Conflicting},
+		} {
+			out <- templateDevices.gauge(int(max(0, n.count)), t.Name, n.state)
+		}
+		out <- templateNodes.gauge(int(s.Nodes.UpToDate), t.Name, "UpToDate")
+		out <- templateNodes.gauge(int(s.Nodes.OutOfDate), t.Name, "OutOfDate")
+		out <- templateNodes.gauge(int(s.Nodes.Selected-s.Nodes.UpToDate-s.Nodes.OutOfDate), t.Name, "NotAssigned")
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -172,4 +174,68 @@ func outcome(c Command, state *os.ProcessState, result Result) (Result, error) {
 	}
 	result.ExitCode = state.ExitCode()
 	return result, nil
+}
+
+// Unusable reports whether an error says that a tool does not work on this machine at all: it is missing, is refused, or cannot be
+// executed. Nothing was run then, and a driver can do without the tool where it has another way.
+func Unusable(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrRefused) || errors.Is(err, ErrCannotRun)
+}
+
+// Installed returns an *Error that wraps ErrNotFound when the runner knows that it has no such tool, and one that wraps ErrRefused
+// when it would not run it. It runs nothing.
+func Installed(r Runner, tool string) error {
+	finder, ok := r.(interface{ Installed(tool string) error })
+	if !ok {
+		return nil
+	}
+	return finder.Installed(tool)
+}
+
+// Installed looks the tool up as Run does.
+func (r *ExecRunner) Installed(tool string) error {
+	if _, err := r.find(tool); err != nil {
+		return failedToRun(Command{Argv: []string{tool}}, err)
+	}
+	return nil
+}
+
+// Process is one process of this boot. Process ids are reused; the pair of id and start time is not.
+type Process struct {
+	PID int
+	// Start is when the process began, in clock ticks since the boot: field 22 of /proc/PID/stat.
+	Start uint64
+}
+
+// Alive reports whether the process still runs.
+func (p Process) Alive() bool {
+	start, state, err := readStat(p.PID)
+	return err == nil && start == p.Start && state != 'Z' && state != 'X'
+}
+
+// processOf looks up when a process began. A process that is gone by then has no start time and is never found alive.
+func processOf(pid int) Process {
+	start, _, err := readStat(pid)
+	if err != nil {
+		return Process{PID: pid}
+	}
+	return Process{PID: pid, Start: start}
+}
+
+func readStat(pid int) (start uint64, state byte, err error) {
+	if pid <= 0 {
+		return 0, 0, os.ErrNotExist
+	}
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	// The name of the program, field 2, is in parentheses and may contain anything; field 3 is the first one behind it.
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	const stateField, startField = 0, 22 - 3
+	if len(fields) <= startField {
+		return 0, 0, fmt.Errorf("read /proc/%d/stat: it has %d fields after the name", pid, len(fields))
+	}
+	start, err = strconv.ParseUint(string(fields[startField]), 10, 64)
+	return start, fields[stateField][0], err
 }

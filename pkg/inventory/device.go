@@ -1,6 +1,10 @@
 package inventory
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+)
 
 // Class is the kind of a hardware component.
 type Class string
@@ -144,3 +148,60 @@ func (f Firmware) Pending() bool { return f.Stored != "" && f.Stored != f.Runnin
 // NormalizeID brings ids that people and tools spell differently (PSIDs, serial numbers, models) to one form for
 // comparison: no surrounding blanks, upper case.
 func NormalizeID(s string) string { return strings.ToUpper(strings.TrimSpace(s)) }
+
+// Activation is what a stored image needs before it runs. The kinds are ordered from the least to the most disruptive.
+type Activation int
+
+// The kinds of activation.
+const (
+	ActivateNone Activation = iota
+	ActivateDeviceReset
+	ActivateDriverReload
+	ActivateReboot
+	ActivatePowerCycle
+)
+
+var activationNames = [...]string{"None", "DeviceReset", "DriverReload", "Reboot", "PowerCycle"}
+
+// String is the name the API uses for the kind.
+func (a Activation) String() string {
+	if a < 0 || int(a) >= len(activationNames) {
+		return "Unknown"
+	}
+	return activationNames[a]
+}
+
+// Rollback says how the running firmware of a device can be restored after another one was written.
+type Rollback int
+
+// The kinds of rollback. The zero value means that there is no rollback: only what a driver declares is used.
+const (
+	// RollbackNone: not at all.
+	RollbackNone Rollback = iota
+	// RollbackReadBack: the driver reads the image out of the device beforehand and writes it back.
+	RollbackReadBack
+	// RollbackSlot: it stays in a slot, and the driver makes the device run that slot again.
+	RollbackSlot
+	// RollbackImage: the driver writes an image of that version, which has to come from elsewhere.
+	RollbackImage
+)
+
+var rollbackNames = [...]string{"None", "ReadBack", "Slot", "Image"}
+
+// String is the name the API uses for the kind.
+func (r Rollback) String() string {
+	if r < 0 || int(r) >= len(rollbackNames) {
+		return "Unknown"
+	}
+	return rollbackNames[r]
+}
+
+// AnyVendor as a vendor that a person names says that every vendor is meant, and that it was not forgotten.
+const AnyVendor = "any"
+
+// Vendor spells the vendor that a rule, an image or an index names, a PCI id or a name, in the form in which it is compared with the
+// text.Slug of what a device reports. It is empty where it is no device's; every says that it is not restricted.
+func Vendor(named string) (slug string, every bool) {
+	slug = text.Slug(named)
+	return slug, named == "" || slug == AnyVendor
+}

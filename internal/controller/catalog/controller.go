@@ -3,8 +3,10 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/access"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 )
 
@@ -170,3 +173,39 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	return reconcile.Result{RequeueAfter: d.next}, nil
 }
+
+// machineChanged passes what changes the model of a node.
+var machineChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, okWas := e.ObjectOld.(*v1alpha1.NodeFirmware)
+	is, okIs := e.ObjectNew.(*v1alpha1.NodeFirmware)
+	return okWas && okIs && nameOf(was) != nameOf(is)
+}}
+
+// deviceChanged passes what changes the kind of a device or what it runs.
+var deviceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, okWas := e.ObjectOld.(*v1alpha1.NodeDevice)
+	is, okIs := e.ObjectNew.(*v1alpha1.NodeDevice)
+	return okWas && okIs && !slices.Equal(toldBy(was), toldBy(is))
+}}
+
+func toldBy(d *v1alpha1.NodeDevice) []string {
+	s := &d.Status
+	out := []string{string(s.Class), s.Vendor, s.PCIID, s.Model, s.BoardID}
+	if f := s.Firmware; f != nil {
+		out = append(out, f.Running, string(f.VersionFormat))
+	}
+	return out
+}
+
+// imagesChanged passes what changes the images that a source offers, and how they are reached.
+var imagesChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, okWas := e.ObjectOld.(*v1alpha1.FirmwareSource)
+	is, okIs := e.ObjectNew.(*v1alpha1.FirmwareSource)
+	return okWas && okIs && !(equality.Semantic.DeepEqual(was.Status.Images, is.Status.Images) &&
+		equality.Semantic.DeepEqual(was.Spec.UpgradePaths, is.Spec.UpgradePaths))
+}}
+
+// scopeChanged passes what changes whether an image is quarantined on every node.
+var scopeChanged = watch.Changed(func(a, b *v1alpha1.FirmwareQuarantine) bool {
+	return a.Status.Scope != b.Status.Scope || a.Spec.State != b.Spec.State
+})

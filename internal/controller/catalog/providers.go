@@ -228,3 +228,21 @@ func entriesOf(sources []v1alpha1.FirmwareSource, bad quarantine.Set) (out catal
 	}
 	return out, message
 }
+
+// repository is one repository of a registry, with what the registry wants to know.
+type repository struct {
+	network Network
+	url     string
+	access  *artifact.Access
+}
+
+// Tags implements catalog.Registry.
+func (r repository) Tags(ctx context.Context) iter.Seq2[catalog.TaggedManifest, error] {
+	return func(yield func(catalog.TaggedManifest, error) bool) {
+		for t, err := range r.network.Tags(ctx, r.url, r.access) {
+			if !yield(catalog.TaggedManifest{Tag: t.Name, Manifest: t.Manifest, File: t.File, Annotations: t.Annotations}, err) {
+				return
+			}
+		}
+	}
+}

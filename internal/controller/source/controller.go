@@ -281,3 +281,24 @@ func (r *Reconciler) finalize(ctx context.Context, src *v1alpha1.FirmwareSource)
 	}
 	return ctrl.Result{}, nil
 }
+
+func stored(images []artifact.Image) []v1alpha1.StoredImage {
+	out := make([]v1alpha1.StoredImage, 0, len(images))
+	for _, i := range images {
+		out = append(out, v1alpha1.StoredImage{
+			Version: string(i.Version), Class: v1alpha1.DeviceClass(i.Class), Vendor: i.Vendor, Models: i.Models, BoardIDs: i.BoardIDs,
+			Digest: v1alpha1.Digest(i.Digest.String()),
+		})
+	}
+	return out
+}
+
+// refused reports whether a signature of the present spec did not hold. What somebody else than the publisher offers is not
+// asked for again until a person has looked at it.
+func refused(src *v1alpha1.FirmwareSource) bool {
+	return failed(src) && artifact.Reason(condition(src.Status.Conditions, v1alpha1.ConditionReady).Reason).IsSignature()
+}
+
+func factsOf(src *v1alpha1.FirmwareSource) status.SourceFacts {
+	return status.SourceFacts{Files: len(src.Spec.Files), Verification: src.Spec.Verification}
+}

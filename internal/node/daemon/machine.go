@@ -2,8 +2,15 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"path/filepath"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance/nodemaintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/drainrequest"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
@@ -81,4 +88,33 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 		},
 		BootID: m.hardware.BootID, BootTook: systemd.Took, SinceBoot: reboot.SinceBoot, Limits: limits, Log: o.Log,
 	}, nil
+}
+
+// windowOf is how this node is taken out of service. The client must not read from a cache. Only is the name of the one job that
+// this process executes, in a pod which the drain must spare; empty in the daemon.
+func windowOf(direct client.Client, c config.Daemon, only string) maintenance.Window {
+	switch {
+	case c.Maintenance == config.MaintenanceDrain:
+		return &drainrequest.Window{Client: direct, NodeName: c.NodeName}
+	case c.Maintenance == config.MaintenanceNone:
+		return &maintenance.None{}
+	case only != "":
+		return &nodemaintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName, Drain: nodemaintenance.DrainAllButJobs()}
+	}
+	return &nodemaintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName}
+}
+
+// logVerification says once whether this node verifies who signed the images it flashes. The keys are read again for every image.
+func logVerification(log *slog.Logger, c config.Daemon, store *images.Store) {
+	switch who, required, err := store.Signed(); {
+	case err != nil:
+		log.Error("Could not read the keys of images; every image is refused until they can be read", "dir", c.ImageKeysDir, "err", err)
+	case !required:
+		log.Warn("Images are flashed without signature verification, because this node has no key. Whoever compromises the operator can have "+
+			"any image flashed that a device accepts", "dir", c.ImageKeysDir, "policy", c.ImageVerification)
+	case who.Len() == 0:
+		log.Error("Every image is refused: this node accepts only signed images but has no key", "dir", c.ImageKeysDir, "policy", c.ImageVerification)
+	default:
+		log.Info("Images must be signed", "dir", c.ImageKeysDir, "keys", len(who.Keys), "trustedRoots", len(who.Sigstore), "policy", c.ImageVerification)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/memory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
@@ -299,4 +301,57 @@ func signal(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
+}
+
+// Snapshot is what one scan found.
+type Snapshot struct {
+	host.Inventory
+	// Time is when the scan ended.
+	Time time.Time
+	// Requested says that a person or a job requested the scan, so that its time is published even if nothing changed.
+	Requested bool
+	// Answers is the request of a person, spec.requests.scan, that was known when the scan began; empty for none.
+	Answers string
+}
+
+// complete reports whether every class was enumerated.
+func (s Snapshot) complete() bool { return len(s.Incomplete) == 0 }
+
+// enumerated reports whether the absence of a device of the class is a fact. An object whose status was never written has no
+// class; its absence is a fact when every class was enumerated.
+func (s Snapshot) enumerated(class inventory.Class) bool {
+	if class == "" {
+		return s.complete()
+	}
+	return s.Incomplete[class] == nil
+}
+
+// ErrBusy says that another process of this node executes a job, and reads the hardware and publishes what it reads meanwhile.
+var ErrBusy = errors.New("another process executes a job on this node and reads the devices until the job ends")
+
+// turn keeps other processes from the state directory and reads the journal, which does not change until done is called.
+// Where this process is the only one, it does neither.
+func (d *Discovery) turn() (view journal.View, done func(), err error) {
+	if d.config.Turn == nil {
+		return journal.View{}, func() {}, nil
+	}
+	done, ok, err := d.config.Turn()
+	switch {
+	case err != nil:
+		return journal.View{}, nil, err
+	case !ok:
+		return journal.View{}, nil, ErrBusy
+	}
+	if view, err = d.config.Journal.View(); err != nil {
+		done()
+		return journal.View{}, nil, err
+	}
+	return view, done, nil
+}
+
+// outdated reports whether another process executed a job since the last scan: it changed the hardware, and published that.
+func (d *Discovery) outdated(now journal.View) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !reflect.DeepEqual(d.seen, now) // equality.Semantic panics where it meets a time
 }

@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 )
@@ -44,4 +48,58 @@ func (h Host) Reboot(ctx context.Context) error {
 		return fmt.Errorf("request reboot: %w", command.Failed(c, res, errors.New("the host refused")))
 	}
 	return nil
+}
+
+// Where systemd says how far the boot was, in microseconds from the start of the kernel: sysinit.target is active once the
+// kernel has found its hardware, and the local file systems and swap are there. Services start after it unless they ask not to
+// (systemd.special(7), bootup(7)), so that nothing before it waits for a cluster. The end of the whole boot says less: it comes
+// when every service has started, and some count as started only when they have reached a control plane. The property is 0 while
+// the unit is not active (org.freedesktop.systemd1(5)).
+const (
+	sysinit = "sysinit.target"
+	entered = "ActiveEnterTimestampMonotonic"
+)
+
+// tookTimeout bounds the question how long the boot took.
+const tookTimeout = 10 * time.Second
+
+// Took is how long this boot took by the host's own account: from the start of the kernel until its services could start; zero
+// while that is not known. What services wait for is no part of it, nor is what runs later, such as a container.
+func (h Host) Took(ctx context.Context) (time.Duration, error) {
+	c := h.query(tookTimeout, "show", "--property="+entered, sysinit)
+	res, err := h.Runner.Run(ctx, c)
+	if err != nil {
+		return 0, fmt.Errorf("ask how long the boot took: %w", err)
+	}
+	if res.ExitCode != 0 {
+		return 0, fmt.Errorf("ask how long the boot took: %w", command.Failed(c, res, errors.New("the host refused")))
+	}
+	took, err := parseTook(string(res.Stdout))
+	if err != nil {
+		return 0, fmt.Errorf("ask how long the boot took: %w", err)
+	}
+	return took, nil
+}
+
+func parseTook(output string) (time.Duration, error) {
+	value, found := strings.CutPrefix(strings.TrimSpace(output), entered+"=")
+	if !found {
+		return 0, fmt.Errorf("no %s in %q", entered, output)
+	}
+	const most = uint64(1<<63-1) / uint64(time.Microsecond)
+	n, err := strconv.ParseUint(value, 10, 63)
+	if err != nil || n > most {
+		return 0, fmt.Errorf("%s is no number of microseconds: %q", entered, value)
+	}
+	return time.Duration(n) * time.Microsecond, nil //nolint:gosec // bounded above
+}
+
+// SinceBoot is for how long the kernel has run, with the time in which it was suspended. Nobody sets this clock, and it does
+// not end with the process.
+func SinceBoot() (time.Duration, error) {
+	var at unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &at); err != nil {
+		return 0, fmt.Errorf("read the clock of the boot: %w", err)
+	}
+	return time.Duration(at.Nano()), nil
 }

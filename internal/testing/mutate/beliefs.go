@@ -5,7 +5,7 @@ func beliefs() []Mutant {
 	const (
 		set       = "internal/quarantine/set.go"
 		report    = "internal/quarantine/report.go"
-		clearance = "pkg/plan/clearance.go"
+		clearance = "pkg/plan/requested.go"
 		retry     = "internal/controller/planner/retry.go"
 	)
 	return []Mutant{

@@ -3,7 +3,7 @@ package mutate
 // gates are defects in who is found healthy, what is rolled back, and what a person's request clears.
 func gates() []Mutant {
 	const question = "internal/node/engine/question.go"
-	const gate, rollback, clearance = "pkg/step/gate.go", "pkg/step/rollback.go", "pkg/plan/clearance.go"
+	const gate, rollback, clearance = "pkg/step/gate.go", "pkg/step/rollback.go", "pkg/plan/requested.go"
 	return []Mutant{
 		{What: "a gate polls the API server while it waits", File: question,
 			Old: "min(2*q.rest, longestRest)", New: "min(q.rest, longestRest)", Run: "TestPatience"},

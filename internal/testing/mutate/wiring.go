@@ -41,7 +41,7 @@ func wirings() []Mutant {
 		daemon("the threshold of scans is overlooked at the start", node+"watch.go", "TestSpecReachesTheScans", "AddFunc:    func(obj any) { follow(d, obj); ", "AddFunc:    func(obj any) { "),
 		daemon("scans are ten times as rare as the flag says", node+"base.go", "TestSettingsReachTheParts", "Interval: o.Config.ScanInterval", "Interval: 10 * o.Config.ScanInterval"),
 		daemon("the limits of boot and health are exchanged", node+"machine.go", "TestSettingsReachTheParts", "= c.BootTimeLimit, c.HealthTimeout", "= c.HealthTimeout, c.BootTimeLimit"),
-		daemon("the operator drains where nobody should", node+"window.go", "TestSettingsReachTheParts", "c.Maintenance == config.MaintenanceDrain", "c.Maintenance != config.MaintenanceOperator"),
+		daemon("the operator drains where nobody should", node+"machine.go", "TestSettingsReachTheParts", "c.Maintenance == config.MaintenanceDrain", "c.Maintenance != config.MaintenanceOperator"),
 		daemon("an interrupted job waits for the API server", node+"executor.go", "TestWithoutAnAPIServer",
 			"return e.engine.Run(ctx)", "e.manager.GetCache().WaitForCacheSync(ctx); return e.engine.Run(ctx)"),
 		daemon("the archive is never pruned", node+"run.go", "TestWithoutAnAPIServer", "pruneArchive(ctx, e.log, e.discovery, e.archive); ", ""),
