@@ -138,7 +138,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 			return c.Delete(ctx, o, opts...)
 		},
 		SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-			if err := counted(*o.(interface{ GetName() *string }).GetName()); err != nil {
+			if err := counted(o.(interface{ GetName() string }).GetName()); err != nil {
 				return err
 			}
 			return c.SubResource(sub).Apply(ctx, o, opts...)
