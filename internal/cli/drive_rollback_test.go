@@ -80,7 +80,7 @@ func (s *stage) forbid(t *testing.T, text, command string) {
 	t.Helper()
 	file := filepath.Join(s.Dir(), "etc/node-firmware/check/required.d/10-drive")
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	body := fmt.Sprintf("#!/bin/sh\n%s/%s | grep -q %s && { echo slow; exit 1; }\nexit 0\n", s.ToolPath(), command, text)
+	body := fmt.Sprintf("#!/bin/sh\n%s/%s | grep -aq %s && { echo slow; exit 1; }\nexit 0\n", s.ToolPath(), command, text)
 	require.NoError(t, os.WriteFile(file, []byte(body), 0o755)) //nolint:gosec // an executable
 }
 
@@ -113,7 +113,7 @@ func TestASASDriveWhoseNewFirmwareIsAtFaultIsBroughtBack(t *testing.T) {
 				}
 				o.Version = "E004"
 				u.RollbackDigest = images.add(t, simhost.SCSIImage, o)
-				s.forbid(t, "E005", "sg_inq /dev/sg0")
+				s.forbid(t, "E005", "sg_inq --raw /dev/sg0")
 
 				j := s.updateDrive(t, images, u)
 				if holds == "E005" {
@@ -134,7 +134,7 @@ func TestASASDriveWithoutAnImageOfWhatRanWaitsForAPerson(t *testing.T) {
 	spec, err := s.Spec()
 	require.NoError(t, err)
 	images := files{}
-	s.forbid(t, "E005", "sg_inq /dev/sg0")
+	s.forbid(t, "E005", "sg_inq --raw /dev/sg0")
 	j := s.updateDrive(t, images, journal.Update{Class: inventory.Disk,
 		Device: "sas", UniqueID: "naa." + spec.SCSI[0].WWN, FromVersion: "E004", Version: "E005",
 		Digest: images.add(t, simhost.SCSIImage, simhost.ImageOptions{Model: spec.SCSI[0].Model, Version: "E005"}),
