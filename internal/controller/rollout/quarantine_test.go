@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/cacheview"
 )
@@ -117,10 +119,23 @@ func (w *world) quarantines() []v1alpha1.FirmwareQuarantine {
 func (w *world) remember() {
 	w.Helper()
 	for range 2 { // the creation starts another pass
-		r := quarantine.New(cacheview.Client{Client: w.Client}, events.NewFakeRecorder(100), func() time.Time { return w.clock })
+		r := quarantine.New(cacheview.Client{Client: blaming{w.Client}}, events.NewFakeRecorder(100), func() time.Time { return w.clock })
 		_, err := r.Reconcile(w.Context(), ctrl.Request{})
 		require.NoError(w, err)
 	}
+}
+
+// blaming lists the jobs that blame devices. The API server cannot select them, as the operator's cache does.
+type blaming struct{ client.Client }
+
+func (c blaming) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	jobs, is := list.(*v1alpha1.FirmwareJobList)
+	if !is {
+		return c.Client.List(ctx, list, opts...)
+	}
+	err := c.Client.List(ctx, jobs)
+	jobs.Items = slices.DeleteFunc(jobs.Items, func(j v1alpha1.FirmwareJob) bool { return len(index.ByBlamed(&j)) == 0 })
+	return err
 }
 
 // I5: the place that a failed job gives back goes to no other node with that image, though nobody has written the

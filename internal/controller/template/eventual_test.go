@@ -346,6 +346,9 @@ func (w *world) unmade() (out []string) {
 	for _, o := range w.objects[kindOf(&v1alpha1.FirmwareSource{})] {
 		fresh.SetSource(o.(*v1alpha1.FirmwareSource))
 	}
+	for _, o := range w.objects[kindOf(&v1alpha1.FirmwareQuarantine{})] {
+		fresh.SetQuarantine(o.(*v1alpha1.FirmwareQuarantine))
+	}
 	for _, o := range w.objects[kindOf(&v1alpha1.NodeDevice{})] {
 		fresh.SetDevice(o.(*v1alpha1.NodeDevice))
 	}
