@@ -1,5 +1,14 @@
 package v1alpha1
 
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+)
+
 // Names shared by several parts of the product.
 const (
 	// FieldOwnerOperator is the server-side-apply field manager of the operator.
@@ -30,3 +39,67 @@ const (
 	// them.
 	JobPodLabel = "nodefirmware.io/job"
 )
+
+// DefaultCatalog is the name of the FirmwareCatalog that gives the others what they leave out.
+const DefaultCatalog = "default"
+
+// maxCatalogText bounds vendor and model of a FirmwareCatalog, in characters.
+const maxCatalogText = 120
+
+// CatalogOf spells vendor and model of a machine as its FirmwareCatalog does. Machines that are spelled the same are of one model. It
+// fails when one of the texts is too long or has neither letter nor digit; there is no catalog for such machines.
+func CatalogOf(vendor, model string) (CatalogMachine, error) {
+	out := CatalogMachine{Vendor: text.Slug(vendor), Model: text.Slug(model)}
+	switch {
+	case out.Vendor == "" || out.Model == "":
+		return CatalogMachine{}, fmt.Errorf("name model of vendor %q and model %q: one has neither an ASCII letter nor a digit", vendor, model)
+	case len(out.Vendor) > maxCatalogText || len(out.Model) > maxCatalogText:
+		return CatalogMachine{}, fmt.Errorf("name model of vendor %.20q… and model %.20q…: one is longer than %d characters", vendor, model, maxCatalogText)
+	}
+	return out, nil
+}
+
+// CatalogName is the name of the catalog of the machine, the only one that the API server accepts for its model.
+func (m CatalogMachine) CatalogName() string { return m.Vendor + "." + m.Model }
+
+// nameDigits is how many digits of the digest are part of the name of a FirmwareQuarantine.
+const nameDigits = 16
+
+// What the API server accepts as digest and as model.
+var (
+	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	modelForm  = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*:[a-z0-9]+(-[a-z0-9]+)*$`)
+)
+
+// QuarantineName is the name of the FirmwareQuarantine of an image and a model, the only one that the API server accepts for them.
+// It is empty where the digest or the model is none, so that there can be no quarantine.
+func QuarantineName(d Digest, model string) string {
+	if !digestForm.MatchString(string(d)) || !modelForm.MatchString(model) || len(model) > 2*maxModelPart+1 {
+		return ""
+	}
+	return strings.TrimPrefix(string(d), "sha256:")[:nameDigits] + "." + strings.Replace(model, ":", ".", 1)
+}
+
+// AnyModel is the ModelKey that stands for every model.
+const AnyModel = anyPart + ":" + anyPart
+
+// anyPart stands for a vendor or a model that is not known.
+const anyPart = "any"
+
+// maxModelPart bounds each part of a ModelKey, so that the name of an object holds both. Longer names that begin alike are of one model.
+const maxModelPart = 112
+
+// ModelKey returns the model of a device in the form that jobs, rollouts and quarantines use, vendor:model: by PCI ids if there
+// are any ("15b3:101d"), otherwise the slugs of the names that the device reports ("dell-inc:bios"). A part that is not known is
+// "any"; AnyModel where the device reports neither.
+func ModelKey(vendorID, deviceID, vendor, model string) string {
+	if vendorID != "" && deviceID != "" {
+		vendor, model = vendorID, deviceID
+	}
+	return modelPart(vendor) + ":" + modelPart(model)
+}
+
+func modelPart(name string) string {
+	s := text.Slug(name)
+	return cmp.Or(strings.TrimRight(s[:min(len(s), maxModelPart)], "-"), anyPart)
+}

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // NodeDeviceSpec names the node a device is in and what should run on it.
 // +kubebuilder:validation:XValidation:rule="has(self.firmware) == has(self.origin)",message="firmware and origin must be set together",fieldPath=".origin"
@@ -291,3 +295,18 @@ type NodeDeviceList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []NodeDevice `json:"items"`
 }
+
+// PCIIDs are the two parts of pciID; both are empty where the device is not on the PCI bus.
+func (s *NodeDeviceStatus) PCIIDs() (vendor, device string) {
+	vendor, device, _ = strings.Cut(s.PCIID, ":")
+	return vendor, device
+}
+
+// ModelKey is the model of the device; see the function of that name.
+func (s *NodeDeviceStatus) ModelKey() string {
+	vendor, device := s.PCIIDs()
+	return ModelKey(vendor, device, s.Vendor, s.Model)
+}
+
+// IsUnhealthy reports whether a job left the device unhealthy, so that every image waits for a retry.
+func (s *NodeDeviceStatus) IsUnhealthy() bool { return s.Failure != nil && s.Failure.Digest == "" }

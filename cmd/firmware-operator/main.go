@@ -19,6 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/runner"
 	"github.com/nodefirmware/node-firmware-operator/internal/operator"
 )
 
@@ -109,4 +110,9 @@ func newLog(c config.Operator) (*slog.Logger, error) {
 	ctrl.SetLogger(logr.FromSlogHandler(handler))
 	klog.SetLogger(logr.FromSlogHandler(handler))
 	return slog.New(handler), nil
+}
+
+// strategies are the update strategies that this operator knows.
+func strategies(c config.Operator) []operator.Strategy {
+	return []operator.Strategy{operator.Daemon{}, runner.Pods{Namespace: c.Namespace, DaemonSet: c.DaemonName, HandlersFile: c.PodHandlers}}
 }

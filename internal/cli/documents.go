@@ -4,10 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/document"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // Documents holds the desired firmware and its sources as read from files.
@@ -76,4 +81,67 @@ func (d *Documents) names() []string {
 		out = append(out, "FirmwareSource "+s.Name)
 	}
 	return out
+}
+
+// stockOf holds the sources and the images that are known of them.
+type stockOf struct {
+	sources []v1alpha1.FirmwareSource
+	images  Images
+}
+
+// decide says what a rule means for a device now: the rule with the version to flash next, the image of that, and what the
+// device needs. Why says what keeps the images from being used; empty when nothing does.
+func (s stockOf) decide(r *match.Rule, d inventory.Device, facts match.Device) (now *match.Rule, image sourceImage, p plan.Decision, why string) {
+	firmware, noImage := s.firmware(r, facts)
+	next := *r
+	next.Downgrade = firmware.Downgrade
+	p = plan.Decide(desired.Of(firmware.Desired(), ""), plan.FactsOf(d))
+	if p.Outcome.Due() {
+		next.Version = p.Version
+	}
+	image, _ = s.images.find(r.Source, facts, next.Version)
+	return &next, image, p, explain(r, facts, noImage)
+}
+
+// firmware is what the operator would assign.
+func (s stockOf) firmware(r *match.Rule, facts match.Device) (*match.Assigned, *match.Block) {
+	var paths *match.Paths
+	if at := slices.IndexFunc(s.sources, func(o v1alpha1.FirmwareSource) bool { return o.Name == r.Source }); at >= 0 {
+		paths = match.SourcePaths(&s.sources[at])
+	}
+	return r.Firmware(func(v inventory.Version) (v1alpha1.Digest, string) {
+		image, reason := s.images.find(r.Source, facts, v)
+		return image.match.Digest, reason
+	}, paths)
+}
+
+// find is the image of a source that brings the device to a version, or the reason why there is none.
+func (m Images) find(source string, d match.Device, v inventory.Version) (image sourceImage, reason string) {
+	all, known := m[source]
+	if !known {
+		return sourceImage{}, v1alpha1.ReasonSourceNotFound
+	}
+	compiled := make([]match.Image, len(all))
+	for i, image := range all {
+		compiled[i] = image.match
+	}
+	digest, reason := match.Resolve(compiled, d, v)
+	if reason != "" {
+		return sourceImage{}, reason
+	}
+	return all[slices.IndexFunc(all, func(i sourceImage) bool { return i.match.For(d, v) && i.match.Digest == digest })], ""
+}
+
+func explain(r *match.Rule, d match.Device, noImage *match.Block) string {
+	switch {
+	case noImage == nil:
+		return ""
+	case noImage.Message != "":
+		return noImage.Message
+	case noImage.Reason == v1alpha1.ReasonSourceNotFound:
+		return fmt.Sprintf("no FirmwareSource %s is given; add it to the file", r.Source)
+	case noImage.Reason == v1alpha1.ReasonImageAmbiguous:
+		return fmt.Sprintf("FirmwareSource %s holds several images of %s for board %q; name the board of each", r.Source, noImage.Version, d.BoardID)
+	}
+	return fmt.Sprintf("FirmwareSource %s holds no image of %s for board %q", r.Source, noImage.Version, d.BoardID)
 }

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -99,4 +100,72 @@ func ApplyTemplate(ctx context.Context, c client.Client, t *v1alpha1.FirmwareTem
 	part := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: t.Name, ResourceVersion: t.ResourceVersion}, Status: s}
 	err := apply(ctx, c, FieldOwnerAssignment, part, "status of firmware template "+t.Name)
 	return part.ResourceVersion, err
+}
+
+// The field managers of a maintenance that the operator carries out. The daemon and the operator have others for the rest of a
+// status, because an apply removes what its field manager wrote before and leaves out now.
+const (
+	FieldOwnerMaintenanceRequest = v1alpha1.FieldOwnerDaemon + "-maintenance"
+	FieldOwnerMaintenance        = v1alpha1.FieldOwnerOperator + "-maintenance"
+)
+
+// ApplyMaintenanceRequest writes status.maintenanceRequest of a NodeFirmware. The daemon of the node does so, or the pod that
+// stands in for it.
+func ApplyMaintenanceRequest(ctx context.Context, c client.Client, node string, r v1alpha1.MaintenanceRequest) error {
+	part := &v1alpha1.NodeFirmware{ObjectMeta: named(node), Status: v1alpha1.NodeFirmwareStatus{MaintenanceRequest: &r}}
+	return apply(ctx, c, FieldOwnerMaintenanceRequest, part, "maintenance request of node firmware "+node)
+}
+
+// ApplyMaintenance writes status.maintenance of a NodeFirmware. The maintenance controller of the operator does so.
+func ApplyMaintenance(ctx context.Context, c client.Client, node string, a v1alpha1.MaintenanceAnswer) error {
+	part := &v1alpha1.NodeFirmware{ObjectMeta: named(node), Status: v1alpha1.NodeFirmwareStatus{Maintenance: &a}}
+	return apply(ctx, c, FieldOwnerMaintenance, part, "maintenance of node firmware "+node)
+}
+
+// FieldOwnerProvenance is the field manager of what a NodeFirmware says about obsolete references.
+const FieldOwnerProvenance = v1alpha1.FieldOwnerOperator + "-provenance"
+
+// ApplyProvenance writes status.obsolete and the condition Current of a NodeFirmware. The provenance
+// controller of the operator does so.
+func ApplyProvenance(ctx context.Context, c client.Client, name string, s v1alpha1.NodeFirmwareStatus) error {
+	s = v1alpha1.NodeFirmwareStatus{Obsolete: s.Obsolete, Conditions: only(s.Conditions, status.ProvenanceConditions...)}
+	return apply(ctx, c, FieldOwnerProvenance, &v1alpha1.NodeFirmware{ObjectMeta: named(name), Status: s}, "obsolete references of node firmware "+name)
+}
+
+// Label bodies of LabelObsolete. A null in a merge patch removes the label.
+const (
+	labelSet     = `{"metadata":{"labels":{"` + v1alpha1.ObsoleteLabel + `":"true"}}}`
+	labelRemoved = `{"metadata":{"labels":{"` + v1alpha1.ObsoleteLabel + `":null}}}`
+)
+
+// SetObsoleteLabel sets the label nodefirmware.io/obsolete of a NodeFirmware. The provenance controller of the operator does so.
+func SetObsoleteLabel(ctx context.Context, c client.Client, name string) error {
+	return patchLabel(ctx, c, name, labelSet)
+}
+
+// RemoveObsoleteLabel removes the label nodefirmware.io/obsolete of a NodeFirmware. The provenance controller of the operator
+// does so.
+func RemoveObsoleteLabel(ctx context.Context, c client.Client, name string) error {
+	return patchLabel(ctx, c, name, labelRemoved)
+}
+
+func patchLabel(ctx context.Context, c client.Client, name, body string) error {
+	o := &v1alpha1.NodeFirmware{}
+	o.Name = name
+	if err := c.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(body)), client.FieldOwner(FieldOwnerProvenance)); err != nil {
+		return fmt.Errorf("write label %s of node firmware %s: %w", v1alpha1.ObsoleteLabel, name, err)
+	}
+	return nil
+}
+
+// FieldOwnerRequests is the field manager of what the operator, and not the daemon, answers of the requests for a node.
+const FieldOwnerRequests = v1alpha1.FieldOwnerOperator + "-requests"
+
+// ApplyPinned writes status.pinnedMachine and status.requests.adopt of a NodeFirmware in the version that was read. The node controller
+// of the operator does so. It fails with a conflict when the object is in another version.
+func ApplyPinned(ctx context.Context, c client.Client, o *v1alpha1.NodeFirmware, machine, adopt string) error {
+	return apply(ctx, c, FieldOwnerRequests, &v1alpha1.NodeFirmware{
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name, ResourceVersion: o.ResourceVersion},
+		Status:     v1alpha1.NodeFirmwareStatus{PinnedMachine: machine, Requests: v1alpha1.NodeRequests{Adopt: adopt}},
+	}, "pinned machine of node firmware "+o.Name)
 }

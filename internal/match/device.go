@@ -3,8 +3,13 @@ package match
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -78,4 +83,138 @@ func (d Device) equal(o Device) bool {
 	return d.Class == o.Class && d.Vendor == o.Vendor && d.VendorID == o.VendorID && d.DeviceID == o.DeviceID &&
 		d.Model == o.Model && d.BoardID == o.BoardID && d.SerialNumber == o.SerialNumber &&
 		slices.Equal(d.PCIAddresses, o.PCIAddresses)
+}
+
+// Facts are what the status of a NodeDevice says about its firmware, in the terms of package plan, as it was when the
+// device was last read: the daemon keeps the status of a device that it cannot read. Whether it can be read now is what
+// Unread reports.
+func Facts(o *v1alpha1.NodeDevice) plan.Facts {
+	var out plan.Facts
+	if f := o.Status.Firmware; f != nil {
+		out.Driver = f.Driver
+		if f.Access == v1alpha1.AccessReadOnly {
+			out.ReadOnly = slices.Concat(f.Notes, []string{"it is read-only"})[0]
+		}
+		out.Running, out.Stored = inventory.NormalizeVersion(f.Running), inventory.NormalizeVersion(f.Stored)
+		out.Activation = activationOf(f.Activation)
+		if f.VersionFormat == v1alpha1.VersionFormatDotted {
+			out.Format = inventory.FormatDotted
+		}
+	}
+	switch f := o.Status.Failure; {
+	case f == nil:
+	case o.Status.IsUnhealthy():
+		out.Unhealthy, out.UnhealthyUnder = true, &f.Request
+	default:
+		out.FailedDigest, out.FailedUnder = desired.Digest(f.Digest), &f.Request
+	}
+	return out
+}
+
+// Unread reports whether the last scan could not read the device, so that facts may be missing or out of date.
+func Unread(o *v1alpha1.NodeDevice) bool {
+	c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionInspected)
+	return c != nil && c.Reason == v1alpha1.ReasonReadFailed
+}
+
+func activationOf(kind v1alpha1.ActivationKind) inventory.Activation {
+	for a := inventory.ActivateNone; a <= inventory.ActivatePowerCycle; a++ {
+		if a.String() == string(kind) {
+			return a
+		}
+	}
+	return inventory.ActivateNone
+}
+
+// observed is what the daemon reports about a device's firmware.
+type observed struct {
+	// Facts as they were last read.
+	plan.Facts
+	unread bool
+	// updating: a job works on the device now.
+	updating bool
+}
+
+func observe(o *v1alpha1.NodeDevice) observed {
+	c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReconciling)
+	return observed{Facts: Facts(o), unread: Unread(o), updating: c != nil && c.Reason == v1alpha1.ReasonProgressing}
+}
+
+func (o observed) equal(other observed) bool {
+	same := ptr.Equal(o.FailedUnder, other.FailedUnder) && ptr.Equal(o.UnhealthyUnder, other.UnhealthyUnder)
+	o.FailedUnder, o.UnhealthyUnder = other.FailedUnder, other.UnhealthyUnder
+	return same && o == other
+}
+
+// Selector is a compiled DeviceSelector. Every list that is set must match, and a list matches when one entry does.
+type Selector struct {
+	class                          v1alpha1.DeviceClass
+	vendors                        set // slugs
+	models, boards, serials, buses set // normalised
+}
+
+// set holds spellings of values that are comparable; a nil set matches everything.
+type set map[string]struct{}
+
+// NewSelector compiles a selector.
+func NewSelector(s v1alpha1.DeviceSelector) *Selector {
+	out := &Selector{
+		class: s.Class, models: newSet(s.Models...), boards: newSet(s.BoardIDs...),
+		serials: newSet(s.SerialNumbers...), buses: newSet(s.PCIAddresses...),
+	}
+	if vendor, every := inventory.Vendor(s.Vendor); !every {
+		out.vendors = newSet(vendor)
+	}
+	return out
+}
+
+// single reports whether the selector names single devices.
+func (s *Selector) single() bool { return s.serials != nil || s.buses != nil }
+
+// Matches reports whether the selector chooses the device. A fact that the device does not report matches no list.
+func (s *Selector) Matches(d Device) bool {
+	if s.class != d.Class {
+		return false
+	}
+	is := d.spelling()
+	return s.vendors.has(is.vendors) && s.models.has(is.models) && s.boards.has(is.boards) && s.serials.has(is.serials) && s.buses.has(is.buses)
+}
+
+// MayMatch is Matches for a device that cannot be read now: a fact that is not known may have any value.
+func (s *Selector) MayMatch(d Device) bool {
+	if s.class != d.Class {
+		return false
+	}
+	is := d.spelling()
+	return s.vendors.mayHave(is.vendors) && s.models.mayHave(is.models) && s.boards.mayHave(is.boards) && s.serials.mayHave(is.serials) &&
+		s.buses.mayHave(is.buses)
+}
+
+// names reports whether the selector names the device by its serial number or PCI address.
+func (s *Selector) names(d Device) bool {
+	is := d.spelling()
+	return s.class == d.Class && (s.serials != nil && s.serials.has(is.serials) || s.buses != nil && s.buses.has(is.buses))
+}
+
+func newSet(values ...string) set {
+	if len(values) == 0 {
+		return nil
+	}
+	out := make(set, len(values))
+	for _, v := range values {
+		out[inventory.NormalizeID(v)] = struct{}{}
+	}
+	return out
+}
+
+// has reports whether one of the values, which are normalised, is in the set. One that is empty is not known.
+func (s set) has(values []string) bool {
+	return s == nil || slices.ContainsFunc(values, func(v string) bool {
+		_, ok := s[v]
+		return ok && v != ""
+	})
+}
+
+func (s set) mayHave(values []string) bool {
+	return len(values) == 0 || slices.Contains(values, "") || s.has(values)
 }

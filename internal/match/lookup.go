@@ -3,6 +3,7 @@ package match
 import (
 	"maps"
 	"slices"
+	"sort"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -146,3 +147,99 @@ func (ix *Index) rematch(d *device) {
 	look(0, "")
 	slices.SortFunc(d.rules, byParty)
 }
+
+// MaxDevices bounds the devices of one node. A node that reports more lies or is broken, and must not cost the others the
+// operator's memory and time. No machine has a tenth of it.
+const MaxDevices = 512
+
+// crowd are the devices of a node that are left out, as they were last seen: the cache holds these objects in any case. The zero
+// value is empty.
+type crowd struct {
+	names   *firsts
+	objects map[string]*v1alpha1.NodeDevice
+}
+
+// leaveOut leaves a device of a crowded node out until there is room. It returns the name of the node for the first one.
+func (ix *Index) leaveOut(n *node, o *v1alpha1.NodeDevice) (crowded string) {
+	if before := ix.left[o.Name]; before != n {
+		ix.takeIn(o.Name)
+	}
+	if len(n.left.objects) == 0 {
+		n.left, crowded = crowd{newFirsts(MaxDevices), map[string]*v1alpha1.NodeDevice{}}, n.name
+	}
+	n.left.names.add(o.Name)
+	n.left.objects[o.Name], ix.left[o.Name] = o, n
+	return crowded
+}
+
+// takeIn ends that a device is left out, if it is.
+func (ix *Index) takeIn(name string) {
+	n := ix.left[name]
+	if n == nil {
+		return
+	}
+	n.left.names.remove(name)
+	delete(n.left.objects, name)
+	delete(ix.left, name)
+}
+
+// admit adds those devices of a node that were left out, in order of name, for which there is room now.
+func (ix *Index) admit(n *node) {
+	for n != nil && len(n.devices) < MaxDevices && len(n.left.objects) > 0 {
+		ix.set(nil, n.left.objects[n.left.names.head[0]])
+	}
+}
+
+// firsts is a set of names that knows its first few members in order. Adding and removing cost the same for any size
+// of the set, except for one pass over the set after keep of the first members were removed.
+type firsts struct {
+	keep    int
+	members map[string]struct{}
+	// head holds the smallest members in order: all of them, or at least keep and at most 2*keep.
+	head []string
+}
+
+func newFirsts(keep int) *firsts { return &firsts{keep: keep, members: map[string]struct{}{}} }
+
+func (f *firsts) add(name string) {
+	if _, ok := f.members[name]; ok {
+		return
+	}
+	complete := len(f.head) == len(f.members)
+	f.members[name] = struct{}{}
+	at := sort.SearchStrings(f.head, name)
+	if at == len(f.head) && !complete {
+		return
+	}
+	f.head = slices.Insert(f.head, at, name)
+	if len(f.head) > 2*f.keep {
+		f.head = f.head[:2*f.keep]
+	}
+}
+
+func (f *firsts) remove(name string) {
+	if _, ok := f.members[name]; !ok {
+		return
+	}
+	delete(f.members, name)
+	at, ok := slices.BinarySearch(f.head, name)
+	if !ok {
+		return
+	}
+	f.head = slices.Delete(f.head, at, at+1)
+	if len(f.head) < f.keep && len(f.head) < len(f.members) {
+		f.refill()
+	}
+}
+
+func (f *firsts) refill() {
+	all := make([]string, 0, len(f.members))
+	for name := range f.members {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	f.head = slices.Clone(all[:min(len(all), 2*f.keep)])
+}
+
+// first returns the first members in order, at most keep.
+func (f *firsts) first() []string { return slices.Clone(f.head[:min(len(f.head), f.keep)]) }

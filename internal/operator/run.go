@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
@@ -168,3 +169,90 @@ func cacheSynced(c cache.Cache) healthz.Checker {
 		return nil
 	}
 }
+
+// leaseLost is the error with which the manager reports that it leads no longer, also when it gave its lease back because the
+// process ends.
+const leaseLost = "leader election lost"
+
+// stopLog is a log in which it is no error that the process ends: neither the lease that is given back, nor the requests that
+// are cancelled, whose work the next process does.
+type stopLog struct {
+	slog.Handler
+	stop context.Context
+}
+
+// Handle passes the record on.
+func (l stopLog) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level < slog.LevelError || l.stop.Err() == nil {
+		return l.Handler.Handle(ctx, r)
+	}
+	switch err := errorOf(r); {
+	case err == nil:
+	case err.Error() == leaseLost:
+		r = slog.NewRecord(r.Time, slog.LevelInfo, "Gave the lease of the leader back", r.PC)
+	case errors.Is(err, context.Canceled):
+		r = slog.NewRecord(r.Time, slog.LevelInfo, "Left to the next process", r.PC)
+		r.AddAttrs(slog.String("err", err.Error()))
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+// WithAttrs keeps the rule.
+func (l stopLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return stopLog{l.Handler.WithAttrs(attrs), l.stop}
+}
+
+// WithGroup keeps the rule.
+func (l stopLog) WithGroup(name string) slog.Handler {
+	return stopLog{l.Handler.WithGroup(name), l.stop}
+}
+
+// errorOf is the first error among the attributes of the record; nil when there is none.
+func errorOf(r slog.Record) (err error) {
+	r.Attrs(func(a slog.Attr) bool {
+		err, _ = a.Value.Any().(error)
+		return err == nil
+	})
+	return err
+}
+
+// Strategy is one way of having jobs executed on their nodes. Whatever executes a job reports it in the status of the
+// FirmwareJob; nothing else in the operator depends on the strategy.
+type Strategy interface {
+	// Name is what --update-strategy says.
+	Name() string
+	// SetupWithManager adds what the operator itself has to do for it. It fails when the strategy is not fully configured.
+	SetupWithManager(mgr manager.Manager) error
+}
+
+// choose returns the one strategy that is named. It fails when none or more than one is, or when it is not known.
+func choose(named []string, known []Strategy) (Strategy, error) {
+	var names []string
+	for _, s := range known {
+		names = append(names, s.Name())
+	}
+	all := strings.Join(names, ", ")
+	switch len(named) {
+	case 0:
+		return nil, fmt.Errorf("--update-strategy is missing: name exactly one of %s", all)
+	case 1:
+	default:
+		return nil, fmt.Errorf("--update-strategy names %d strategies (%s): name exactly one of %s; one operator executes all jobs in one way",
+			len(named), strings.Join(named, ", "), all)
+	}
+	for _, s := range known {
+		if s.Name() == named[0] {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("--update-strategy %q is not known: name exactly one of %s", named[0], all)
+}
+
+// Daemon leaves the jobs of each node to the daemon there, which finds them by itself.
+type Daemon struct{}
+
+// Name is that of the strategy.
+func (Daemon) Name() string { return config.StrategyDaemon }
+
+// SetupWithManager has nothing to add.
+func (Daemon) SetupWithManager(manager.Manager) error { return nil }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -234,4 +235,100 @@ func (p *pass) takeOver(h holder, c *candidate) {
 		return
 	}
 	h.pool.out.Replace = append(h.pool.out.Replace, TakeOver{Old: h.entry, New: e})
+}
+
+// adopt gives an entry to each admitted job that has none, because its policy was deleted with its ledger.
+// Its node is disturbed whether the budget allows that or not.
+func (p *pass) adopt() {
+	for _, j := range p.inOrder(func(j *Job) bool { return j.State == Admitted || j.State == Held }) {
+		n := p.node(j.Node)
+		if len(n.pools) == 0 || len(n.holders) > 0 || n.followed(j) || !n.pools[0].hasRoom(j.entry()) {
+			continue
+		}
+		p.enter(n.pools[0], j)
+		n.pools[0].out.Adopted++
+	}
+}
+
+// enter adds the job to the ledger.
+func (p *pass) enter(o *pool, j *Job) {
+	e := j.entry()
+	o.bytes += e.bytes()
+	o.out.Ledger, o.out.Add = append(o.out.Ledger, e), append(o.out.Add, e)
+	p.jobs[j.UID] = j
+	n := p.node(j.Node)
+	n.holders = append(n.holders, holder{o, e})
+	if !slices.Contains(p.awayControlPlane, n) {
+		p.live(n)
+	}
+}
+
+const (
+	// MaxLedger bounds the entries of one ledger, as the API does.
+	MaxLedger = 1024
+	// MaxLedgerBytes bounds what they take in the API, so that the whole policy stays under 256 KiB however long the names are.
+	MaxLedgerBytes = 128 << 10
+	// entryFrame is what an entry takes there beside its names: the names of its fields, its time and its verdict.
+	entryFrame = 82
+)
+
+func (e Entry) bytes() int { return entryFrame + len(e.Node) + len(e.Job) + len(e.UID) }
+
+// hasRoom reports whether the ledger can list another entry. One that is larger than it may become keeps what it has.
+func (o *pool) hasRoom(e Entry) bool {
+	return len(o.out.Ledger) < MaxLedger && o.bytes+e.bytes() <= MaxLedgerBytes
+}
+
+// measure counts the bytes of the ledgers.
+func (p *pass) measure() {
+	for _, o := range p.pools {
+		for _, e := range o.out.Ledger {
+			o.bytes += e.bytes()
+		}
+	}
+}
+
+func (p *pass) ledgerFull(c *candidate) (Reason, string) {
+	if c.pool.hasRoom(c.job.entry()) {
+		return "", ""
+	}
+	return BudgetExhausted, fmt.Sprintf("Policy %s has %d admitted nodes, the most that one policy can list; the job starts as soon as "+
+		"one of them is done. To disturb more nodes at once, divide them among several policies.", c.pool.Name, len(c.pool.out.Ledger))
+}
+
+// inOrder lists the jobs for which wanted returns true in the order of the queue: by priority, then by age, and the operator's
+// own node last.
+func (p *pass) inOrder(wanted func(*Job) bool) []*Job {
+	var out []*Job
+	for i := range p.facts.Jobs {
+		if j := &p.facts.Jobs[i]; wanted(j) {
+			out = append(out, j)
+		}
+	}
+	own := func(j *Job) int {
+		if p.facts.OwnNode != "" && j.Node == p.facts.OwnNode {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(out, func(a, b *Job) int {
+		if o := cmp.Compare(own(a), own(b)); o != 0 {
+			return o
+		}
+		if o := cmp.Compare(b.Priority, a.Priority); o != 0 {
+			return o
+		}
+		return byAge(a, b)
+	})
+	return out
+}
+
+func byAge(a, b *Job) int {
+	if c := a.Created.Compare(b.Created); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.Name, b.Name); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.UID, b.UID)
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -217,6 +218,74 @@ func jobMaintenance(f JobFacts) []Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "The node is out of service for this job."
 	default:
 		c.Reason, c.Message = v1alpha1.ReasonPending, f.Waiting
+	}
+	return []Condition{c}
+}
+
+// EndConditions are the condition types of a FirmwareJob that the operator takes over from a daemon that is gone.
+var EndConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionStalled, v1alpha1.ConditionFailed}
+
+// EndedByOperator are those conditions that the operator wrote in place of the daemon: their reasons are its own.
+func EndedByOperator(all []metav1.Condition) []metav1.Condition {
+	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool {
+		return !slices.Contains(EndConditions, c.Type) || c.Reason != v1alpha1.ReasonNodeGone && c.Reason != v1alpha1.ReasonNoRunner
+	})
+}
+
+// JobStranded are the conditions of a job that has begun and whose Node is gone. How it goes on is not known, so it has not ended.
+func JobStranded(job, node string, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	message := fmt.Sprintf("Node %s does not exist any more, and the job had begun: its machine may still be at work, and the job keeps its "+
+		"place in the budget. If the machine comes back, the job is reported again. If it does not, make sure that it is switched off, then run: "+
+		"kubectl annotate firmwarejob %s %s=yes", node, job, v1alpha1.ConfirmGoneAnnotation)
+	return Merge(old, generation, now, EndConditions, stalled(v1alpha1.ReasonNodeGone, message)...)
+}
+
+// JobNodeGone are the conditions of a job the operator ends because its Node does not exist any more, and with it the
+// daemon that would report.
+func JobNodeGone(node string, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	message := fmt.Sprintf("Node %s does not exist any more, so the job was ended. What it did on the machine is not known; "+
+		"when the machine joins again, its devices are read again and what is still due is planned.", node)
+	want := append(stalled(v1alpha1.ReasonNodeGone, message),
+		Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonNodeGone, message})
+	return Merge(old, generation, now, EndConditions, want...)
+}
+
+// MachineName says what a machine is, for messages; m may be nil.
+func MachineName(m *v1alpha1.Machine) string {
+	if m == nil {
+		return "a machine of unknown model"
+	}
+	return fmt.Sprintf("machine %q", strings.TrimSpace(cmp.Or(m.Vendor, "(unknown)")+" "+cmp.Or(m.Model, "(unknown)")))
+}
+
+// JobNoHandler are the conditions of a job that the operator ends before it has begun, because no image is configured that
+// executes jobs on such a machine.
+func JobNoHandler(node string, m *v1alpha1.Machine, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	message := fmt.Sprintf("No handler is configured for %s of node %s, so nothing was done. Add one to the file of the operator's --pod-handlers "+
+		"and restart the operator; an update that is still desired is then planned again automatically.", MachineName(m), node)
+	want := append(stalled(v1alpha1.ReasonNoRunner, message),
+		Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonNoRunner, message})
+	return Merge(old, generation, now, EndConditions, want...)
+}
+
+// jobCancelling says what a cancellation waits for.
+func jobCancelling(f JobFacts) []Condition {
+	c := Condition{Type: v1alpha1.ConditionCancelling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWaitingForStep}
+	switch {
+	case f.Outcome != "" || f.Cancelling == "":
+		return nil
+	case f.Cancelling == step.GracePeriod:
+		c.Message = fmt.Sprintf("Step %s has until %s to end by itself, and no other step begins. Set spec.cancel.mode to Force to end it at once.",
+			f.Step, f.GraceUntil.UTC().Format(time.RFC3339))
+	case f.Failure != nil:
+		c.Message = fmt.Sprintf("The job has already failed, and step %s, which follows from that, cannot be cancelled. Wait for it to end.", f.Step)
+	case f.Cancelling == step.WriteRunning && f.CancelForce:
+		c.Message = fmt.Sprintf("Step %s writes to the hardware and is never interrupted, not even by force. The job ends right after the write and holds the node.",
+			f.Step)
+	case f.Cancelling == step.WriteRunning:
+		c.Message = fmt.Sprintf("Step %s writes to the hardware and is never interrupted. The job ends right after the step and holds the node.", f.Step)
+	default:
+		c.Message = fmt.Sprintf("Step %s may not be interrupted. The job ends right after it.", f.Step)
 	}
 	return []Condition{c}
 }

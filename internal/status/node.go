@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -269,4 +270,89 @@ func sentence(s string) string {
 		s += "."
 	}
 	return s
+}
+
+// DaemonConditions are the condition types of a NodeFirmware that say whether its daemon reports. The operator writes them.
+var DaemonConditions = []string{v1alpha1.ConditionDaemonReady}
+
+// Silence is why the daemon of a node does not report.
+type Silence struct {
+	// Since is when it reported last; nil where it never has.
+	Since *metav1.Time
+	// NodeNotReady says that the Node itself does not.
+	NodeNotReady bool
+	// Pod of the daemon, with what keeps it from being ready; empty where there is none.
+	Namespace, Pod, Trouble string
+}
+
+// Daemon brings the condition DaemonReady of a NodeFirmware up to date. A daemon that was never silent is not mentioned.
+func Daemon(s *Silence, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	switch {
+	case s != nil:
+		c := s.condition()
+		c.Message = text.Clip(c.Message, maxMessage)
+		return Merge(old, generation, now, DaemonConditions, c)
+	case meta.FindStatusCondition(old, v1alpha1.ConditionDaemonReady) != nil:
+		return Merge(old, generation, now, DaemonConditions, Condition{
+			v1alpha1.ConditionDaemonReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "The daemon of the node reports.",
+		})
+	}
+	return Merge(old, generation, now, DaemonConditions)
+}
+
+func (s *Silence) condition() Condition {
+	since := "has never reported"
+	if s.Since != nil {
+		since = "has not reported since " + s.Since.UTC().Format(time.RFC3339)
+	}
+	c := Condition{Type: v1alpha1.ConditionDaemonReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotReporting}
+	switch {
+	case s.NodeNotReady:
+		c.Reason = v1alpha1.ReasonNodeNotReady
+		c.Message = fmt.Sprintf("The daemon %s; the Node is not Ready.", since)
+	case s.Pod == "":
+		c.Message = fmt.Sprintf("The daemon %s, and has no pod on the node: the nodeSelector or the tolerations of its DaemonSet leave the node out, "+
+			"or there is no DaemonSet. To compare: kubectl -n %s describe daemonset", since, s.Namespace)
+	default:
+		c.Message = fmt.Sprintf("The daemon %s. Its pod: %s To see more: kubectl -n %s describe pod %s", since,
+			text.Clip(sentence(s.Trouble), mentionedBytes), s.Namespace, s.Pod)
+	}
+	return c
+}
+
+// ProvenanceConditions are the condition types of a NodeFirmware that the operator writes; the others are the daemon's.
+var ProvenanceConditions = []string{v1alpha1.ConditionCurrent}
+
+// Provenance brings the condition Current of a NodeFirmware up to date: whether every object that the firmware of its devices
+// came from is as it was. Obsolete lists those that are not.
+func Provenance(obsolete []v1alpha1.ObsoleteReference, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	if len(obsolete) == 0 {
+		return Merge(old, generation, now, ProvenanceConditions, Condition{
+			v1alpha1.ConditionCurrent, metav1.ConditionTrue, v1alpha1.ReasonUpToDate,
+			"Every object that the firmware of the node's devices came from is unchanged.",
+		})
+	}
+	var named []string
+	for _, r := range obsolete[:min(len(obsolete), maxNamed)] {
+		named = append(named, reference(r))
+	}
+	if more := len(obsolete) - len(named); more > 0 {
+		named = append(named, quantity(more, "other", "others"))
+	}
+	return Merge(old, generation, now, ProvenanceConditions, Condition{
+		v1alpha1.ConditionCurrent, metav1.ConditionFalse, v1alpha1.ReasonReferencesChanged, fmt.Sprintf(
+			"%s that the firmware of the node's devices came from changed since: %s. That alone flashes nothing; if another image is desired now, "+
+				"a job follows.", quantity(len(obsolete), "object", "objects"), strings.Join(named, ", ")),
+	})
+}
+
+func reference(r v1alpha1.ObsoleteReference) string {
+	name := string(r.Kind) + " " + r.Name
+	switch r.Kind {
+	case v1alpha1.OriginPin:
+		name = fmt.Sprintf("pin %s of %s", r.Rule, name)
+	case v1alpha1.OriginTemplate:
+		name = fmt.Sprintf("rule %s of %s", r.Rule, name)
+	}
+	return fmt.Sprintf("%s (%s)", name, r.Reason)
 }

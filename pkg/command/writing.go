@@ -2,12 +2,17 @@ package command
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
 // Writing is what is known of the last write under a lock, whichever process began it. Everything but State, LastLine and
@@ -151,4 +156,99 @@ func (w *Writing) result(c Command, base string, limit int64) (Result, error) {
 		return Result{}, Failed(c, result, fmt.Errorf("ended by signal %s", w.Ended.Signal))
 	}
 	return result, nil
+}
+
+// The files of a write are named after its lock: the lock itself, what is recorded of the write, and its output.
+const (
+	lockSuffix   = ".lock"
+	recordSuffix = ".json"
+	outSuffix    = ".out"
+	errSuffix    = ".err"
+)
+
+// save records the write durably. Only the process that holds the lock, or that got an order from the one that held it
+// before, calls it.
+func (w *Writing) save(base string) error {
+	data, err := json.Marshal(w)
+	if err != nil {
+		return fmt.Errorf("encode record of write: %w", err)
+	}
+	return durable.WriteFile(durable.OS{}, base+recordSuffix, data)
+}
+
+// readRecord reads what was recorded of the last write; nil when nothing was. A record that cannot be understood is treated
+// as none, because it must not prevent the next write.
+func readRecord(base string) (*Writing, error) {
+	data, err := os.ReadFile(base + recordSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read record of write: %w", err)
+	}
+	w := &Writing{}
+	if json.Unmarshal(data, w) != nil {
+		return nil, nil
+	}
+	return w, nil
+}
+
+func ended(state *os.ProcessState) *Ended {
+	e := &Ended{ExitCode: state.ExitCode(), Time: time.Now().UTC()}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		e.ExitCode, e.Signal = -1, status.Signal().String()
+	}
+	return e
+}
+
+func kernelBootID() (string, error) {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(data)), err
+}
+
+// order is what a worker is to do. It comes through a pipe, and the worker starts nothing before the order is complete.
+type order struct {
+	// Argv is the command line, the path of the tool first.
+	Argv []string
+	// Base is the beginning of the paths of the write's files.
+	Base string
+	// MaxOutput bounds the output files.
+	MaxOutput int64
+	// Inhibit is the command that holds off a shutdown of the host, its path first; empty for none.
+	Inhibit []string
+	// HasImage says that the worker holds an image for the tool, as workerImageFD.
+	HasImage bool
+	// Writing is what is to be recorded.
+	Writing Writing
+}
+
+// errNoOrder says that the process that started the worker has ended, or gave up before it sent the order.
+var errNoOrder = errors.New("received no order; the tool was not started")
+
+// send gives the order. What was sent cannot be taken back.
+func (o order) send(to io.Writer) error {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("encode order: %w", err)
+	}
+	if _, err := to.Write(append(data, '\n')); err != nil {
+		return fmt.Errorf("give order to worker: %w", err)
+	}
+	return nil
+}
+
+// receive waits for the order. The line end is its last byte, so that half an order is never taken for one.
+func receive(from io.Reader) (order, error) {
+	data, err := io.ReadAll(from)
+	if err != nil {
+		return order{}, fmt.Errorf("read order: %w", err)
+	}
+	if len(data) == 0 || data[len(data)-1] != '\n' {
+		return order{}, errNoOrder
+	}
+	var o order
+	if err := json.Unmarshal(data, &o); err != nil {
+		return order{}, fmt.Errorf("decode order: %w", err)
+	}
+	return o, nil
 }

@@ -2,10 +2,14 @@ package driver
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -166,4 +170,76 @@ func (s Support) String() string {
 		return "Vendor"
 	}
 	return "Unknown"
+}
+
+// Progress takes the percentage done, from 0 to 100. It must not block. It is called while Write runs and by one goroutine
+// at a time, which need not be Write's.
+type Progress func(percent int)
+
+// Lines reads the progress of a tool from the lines it prints, for command.Command: parse finds the percentage in a line.
+// Only increases are reported, because tools start again from 0 for each part of an image, and never 100, which Write reports once the
+// device has taken the image. The result is nil if nobody wants the progress.
+func (p Progress) Lines(parse func(line string) (percent int, found bool)) func(line string) {
+	if p == nil {
+		return nil
+	}
+	highest := -1
+	return func(line string) {
+		if n, found := parse(line); found && n > highest && n < 100 {
+			highest = n
+			p(n)
+		}
+	}
+}
+
+// Measure describes a file that this process made, such as an image that was read from a device.
+func Measure(path string, v inventory.Version) (Image, error) {
+	digest, size, err := hash(path)
+	return Image{Path: path, Version: v, Digest: digest, Size: size}, err
+}
+
+// HeldFor returns the command with the image for it: instead of the path, the runner gives the tool a copy that nobody can change and that
+// was hashed after copying. Every command whose tool opens the image itself is run this way.
+func (i Image) HeldFor(c command.Command) command.Command {
+	c.Image = &command.Image{Path: i.Path, Digest: i.Digest, Size: i.Size}
+	return c
+}
+
+// Verify reads the file again. It returns an error that wraps command.ErrImage when the file cannot be read, or when its size or digest is
+// not that of the verified image: a changed local copy says nothing about the image itself. Drivers call it first in Check.
+func (i Image) Verify() error {
+	digest, size, err := hash(i.Path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", command.ErrImage, err)
+	case size != i.Size:
+		return fmt.Errorf("%w: %s has %d bytes, not %d; it changed after it was verified and must be fetched again", command.ErrImage, i.Path, size, i.Size)
+	case digest != i.Digest:
+		return fmt.Errorf("%w: the content of %s is no longer %s; it changed after it was verified and must be fetched again", command.ErrImage, i.Path, i.Digest)
+	}
+	return nil
+}
+
+// Judge returns the error that a driver returned about the image, unless that is a *RejectedError and the file is not the verified image
+// any more. In that case a different file was rejected, and Judge returns the error of Verify.
+func (i Image) Judge(err error) error {
+	if errors.As(err, new(*RejectedError)) {
+		if changed := i.Verify(); changed != nil {
+			return fmt.Errorf("%w (before that was seen: %s)", changed, err.Error())
+		}
+	}
+	return err
+}
+
+func hash(path string) (digest inventory.Digest, size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return digest, 0, fmt.Errorf("open image: %w", err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if size, err = io.Copy(sum, f); err != nil {
+		return digest, 0, fmt.Errorf("read image %s: %w", path, err)
+	}
+	return inventory.Digest(sum.Sum(nil)), size, nil
 }

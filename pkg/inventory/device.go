@@ -1,6 +1,9 @@
 package inventory
 
 import (
+	"cmp"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
@@ -204,4 +207,100 @@ const AnyVendor = "any"
 func Vendor(named string) (slug string, every bool) {
 	slug = text.Slug(named)
 	return slug, named == "" || slug == AnyVendor
+}
+
+// Use is what uses a drive at one moment.
+type Use struct {
+	// By lists, for people, what would fail while the drive does not answer: mounted file systems, swap space, pools. What a
+	// redundant array carries is not listed, because the array survives.
+	By []string
+	// Arrays are those the drive is an active member of.
+	Arrays []Array
+}
+
+// Array is a redundant set of drives.
+type Array struct {
+	// Name is what people call it, such as "md0" or "ZFS pool tank".
+	Name string
+	// Degraded says that the loss of one more drive would or might lose data; Rebuilds names the repair in progress ("resync", "recover" or
+	// "reshape"), empty if there is none.
+	Degraded bool
+	Rebuilds string
+}
+
+// Whole reports whether the array survives the loss of a drive.
+func (a Array) Whole() bool { return !a.Degraded && a.Rebuilds == "" }
+
+// String is the array and what is wrong with it.
+func (a Array) String() string {
+	switch {
+	case a.Rebuilds != "":
+		return fmt.Sprintf("%s, which is not redundant before its %s has ended", a.Name, a.Rebuilds)
+	case a.Degraded:
+		return a.Name + ", which is degraded"
+	}
+	return a.Name
+}
+
+// Hold says why the drive must not be disturbed now; empty when it may be. No activation is safe for a drive of an array
+// that has no drive to spare.
+func (u Use) Hold() string {
+	for _, a := range u.Arrays {
+		if !a.Whole() {
+			return "it is a drive of " + a.String()
+		}
+	}
+	return ""
+}
+
+// maxUsers bounds the users that are named.
+const maxUsers = 3
+
+// String names what uses the drive; empty for nothing.
+func (u Use) String() string {
+	if len(u.By) <= maxUsers {
+		return strings.Join(u.By, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(u.By[:maxUsers], ", "), len(u.By)-maxUsers)
+}
+
+// PCIAddress is the address of one PCI function: domain, bus, device and function.
+type PCIAddress struct {
+	Domain, Bus, Device, Function uint16
+}
+
+// ParsePCIAddress parses "domain:bus:device.function" in hexadecimal, as sysfs spells it ("0000:3b:00.0").
+func ParsePCIAddress(s string) (PCIAddress, error) {
+	var parts [4]uint64
+	domain, rest, ok1 := strings.Cut(s, ":")
+	bus, rest, ok2 := strings.Cut(rest, ":")
+	device, function, ok3 := strings.Cut(rest, ".")
+	if !ok1 || !ok2 || !ok3 || len(domain) != 4 || len(bus) != 2 || len(device) != 2 || len(function) != 1 {
+		return PCIAddress{}, fmt.Errorf("parse PCI address %q: want dddd:bb:dd.f", s)
+	}
+	for i, f := range []string{domain, bus, device, function} {
+		n, err := strconv.ParseUint(f, 16, 16)
+		if err != nil {
+			return PCIAddress{}, fmt.Errorf("parse PCI address %q: want dddd:bb:dd.f", s)
+		}
+		parts[i] = n
+	}
+	if parts[2] > 0x1f || parts[3] > 7 {
+		return PCIAddress{}, fmt.Errorf("parse PCI address %q: device is at most 1f and function at most 7", s)
+	}
+	return PCIAddress{uint16(parts[0]), uint16(parts[1]), uint16(parts[2]), uint16(parts[3])}, nil
+}
+
+// String spells the address as sysfs does.
+func (a PCIAddress) String() string {
+	return fmt.Sprintf("%04x:%02x:%02x.%x", a.Domain, a.Bus, a.Device, a.Function)
+}
+
+// Slot is the address without the function: all functions of a card share it.
+func (a PCIAddress) Slot() string { return fmt.Sprintf("%04x:%02x:%02x", a.Domain, a.Bus, a.Device) }
+
+// Compare orders addresses by domain, bus, device and function, as cmp.Compare does.
+func (a PCIAddress) Compare(b PCIAddress) int {
+	return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Device, b.Device),
+		cmp.Compare(a.Function, b.Function))
 }

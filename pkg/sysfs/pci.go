@@ -1,13 +1,17 @@
 package sysfs
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jaypipes/ghw/pkg/pci"
 
@@ -171,3 +175,115 @@ func deviceSerialNumber(config []byte) string {
 	}
 	return ""
 }
+
+// VirtualFunctions is how many virtual functions a physical one has now (sriov_numvfs): 0 for one that cannot have any.
+func VirtualFunctions(fsys fs.FS, address inventory.PCIAddress) (int, error) {
+	a := attributes{fsys: fsys, dir: path.Join(pciDevices, address.String())}
+	n := a.number("sriov_numvfs")
+	if n == nil || a.err != nil {
+		return 0, a.err
+	}
+	return *n, nil
+}
+
+// SlotFunctions are all physical functions in the slot of a function, of whatever class, in order of address.
+func SlotFunctions(fsys fs.FS, address inventory.PCIAddress) ([]PCIFunction, error) {
+	names, err := list(fsys, pciDevices)
+	if err != nil {
+		return nil, err
+	}
+	var functions []PCIFunction
+	for _, name := range names {
+		if !strings.HasPrefix(name, address.Slot()+".") {
+			continue
+		}
+		dir, err := follow(fsys, path.Join(pciDevices, name))
+		if err != nil {
+			return nil, err
+		}
+		f, err := functionAt(fsys, dir)
+		switch {
+		case f == nil && dir != "":
+			return nil, errors.Join(fmt.Errorf("read function %s", name), err)
+		case f == nil, f.Physical != nil:
+			continue
+		}
+		f.Err = err
+		functions = append(functions, *f)
+	}
+	return functions, nil
+}
+
+// Fingerprint is equal as long as the same devices are plugged in under the same names. It reads directories and links
+// only, so that looking every few seconds costs next to nothing. What containers come and go with (veth pairs,
+// virtual functions and their interfaces) does not change it.
+func Fingerprint(fsys fs.FS) (string, error) {
+	sum := sha256.New()
+	for _, dir := range []string{pciDevices, netClass, nvmeClass, scsiClass, blockDir} {
+		names, err := list(fsys, dir)
+		if err != nil {
+			return "", err
+		}
+		for _, name := range names {
+			target, err := follow(fsys, path.Join(dir, name))
+			if err != nil {
+				return "", err
+			}
+			if target == "" || strings.HasPrefix(target, "sys/devices/virtual/") || isVirtualFunction(fsys, dir, target) {
+				continue
+			}
+			_, _ = io.WriteString(sum, dir+"/"+name+"\x00"+target+"\x00")
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// isVirtualFunction looks for the link to the physical function, which interfaces reach through their device.
+func isVirtualFunction(fsys fs.FS, class, dir string) bool {
+	switch class {
+	case pciDevices:
+		return exists(fsys, path.Join(dir, "physfn"))
+	case netClass:
+		return exists(fsys, path.Join(dir, "device/physfn"))
+	}
+	return false
+}
+
+// VPD is the vital product data a card carries about itself (PCI Local Bus Specification 3.0, appendix I).
+type VPD struct {
+	// Product is the identifier string, such as "ConnectX-6 Dx EN adapter card".
+	Product string
+	// PartNumber is keyword PN, SerialNumber keyword SN.
+	PartNumber, SerialNumber string
+}
+
+// ReadVPD reads the product data of a function (vpd). It is nil where the function has none or the caller, not being
+// root, may not read it. The card answers a few bytes at a time, so this can take a second.
+func ReadVPD(fsys fs.FS, f PCIFunction) (*VPD, error) {
+	name := path.Join(f.Path, "vpd")
+	file, err := fsys.Open(name)
+	if absent(err) || errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, named("read", name, err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxVPD))
+	if absent(err) || errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, named("read", name, err)
+	}
+	parsed, err := pci.ParseVPD(data)
+	if err != nil {
+		return nil, named("parse", name, err)
+	}
+	return &VPD{
+		Product: clean(parsed.Identifier), PartNumber: clean(parsed.ReadOnly["PN"]), SerialNumber: clean(parsed.ReadOnly["SN"]),
+	}, nil
+}
+
+// maxVPD is the size of the address space of the product data: 15 bits.
+const maxVPD = 32 << 10

@@ -1,6 +1,9 @@
 package text
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // gap marks where something was cut out.
 const gap = " ... "
@@ -18,4 +21,27 @@ func Clip(s string, limit int) string {
 	}
 	half := (limit - len(gap)) / 2
 	return strings.ToValidUTF8(s[:half], "") + gap + strings.ToValidUTF8(s[len(s)-half:], "")
+}
+
+// Slug spells a name of a vendor or a model so that spellings of one name are equal: in lower case, with one dash for what is
+// neither an ASCII letter nor a digit, and none at the ends. It is empty where the name has neither.
+func Slug(name string) string {
+	words := strings.FieldsFunc(strings.Map(lowerASCII, name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	return strings.Join(words, "-")
+}
+
+// lowerASCII leaves letters of other alphabets alone, of which some have an ASCII letter as their lower case.
+func lowerASCII(r rune) rune {
+	if r >= 'A' && r <= 'Z' {
+		return r + 'a' - 'A'
+	}
+	return r
+}
+
+// Some lists the first few names and says how many more there are.
+func Some(names []string, few int) string {
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }

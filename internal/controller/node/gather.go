@@ -1,12 +1,15 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -108,4 +111,100 @@ func read(ctx context.Context, from client.Reader, name string) (facts, error) {
 		return f, fmt.Errorf("read node firmware %s: %w", name, err)
 	}
 	return f, nil
+}
+
+const (
+	// reportsWithin is how long a daemon may take between two reports: at rest it makes one an hour.
+	reportsWithin = 75 * time.Minute
+	// startsWithin is how long it may take to its first report.
+	startsWithin = 10 * time.Minute
+	// looksAgain is how often the pod of a daemon that is overdue is looked at.
+	looksAgain = 10 * time.Minute
+)
+
+// daemonPods are the pods of the DaemonSet.
+var daemonPods = client.MatchingLabels{"app.kubernetes.io/name": "node-firmware-operator", "app.kubernetes.io/component": "daemon"}
+
+// overdue is for how long a report of the node's daemon is overdue; negative is how long it still has. The time of a report is by the
+// clock of the node, so that what is overdue has to be proven by the daemon's pod.
+func overdue(o *v1alpha1.NodeFirmware, now time.Time) time.Duration {
+	last := o.Status.LastScanTime
+	if last == nil {
+		return now.Sub(o.CreationTimestamp.Time) - startsWithin
+	}
+	within := max(reportsWithin, o.Spec.ScanThreshold.Duration(0)+startsWithin)
+	return now.Sub(last.Time) - within
+}
+
+// silence says why the daemon of a node whose report is overdue says nothing; nil where its pod is ready. It reads the pods of this node
+// only: thousands of them are no part of the operator's memory.
+func (r *Reconciler) silence(ctx context.Context, n *corev1.Node, o *v1alpha1.NodeFirmware) (*status.Silence, error) {
+	out := &status.Silence{Since: o.Status.LastScanTime, Namespace: r.namespace}
+	ready := func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}
+	if !slices.ContainsFunc(n.Status.Conditions, ready) {
+		out.NodeNotReady = true
+		return out, nil
+	}
+	for _, on := range []string{n.Name, ""} { // a pod that cannot be scheduled is on no node yet
+		var pods corev1.PodList
+		if err := r.direct.List(ctx, &pods, client.InNamespace(r.namespace), daemonPods, client.MatchingFields{"spec.nodeName": on}); err != nil {
+			return nil, fmt.Errorf("list pods of the daemon of node %s: %w", n.Name, err)
+		}
+		for i := range pods.Items {
+			if p := &pods.Items[i]; on != "" || isFor(p, n.Name) {
+				if out.Pod, out.Trouble = p.Name, trouble(p); out.Trouble == "" {
+					return nil, nil
+				}
+			}
+		}
+		if out.Pod != "" {
+			return out, nil
+		}
+	}
+	return out, nil
+}
+
+// isFor reports whether the controller of DaemonSets made a pod for the node.
+func isFor(p *corev1.Pod, node string) bool {
+	if p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil || p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	terms := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
+		return slices.ContainsFunc(t.MatchFields, func(f corev1.NodeSelectorRequirement) bool {
+			return f.Key == "metadata.name" && slices.Contains(f.Values, node)
+		})
+	})
+}
+
+// trouble says what keeps a pod from being ready; empty when it is. It leaves out what changes with each attempt.
+func trouble(p *corev1.Pod) string {
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		waits, ended := s.State.Waiting, cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated)
+		switch {
+		case waits == nil:
+		case ended != nil:
+			return fmt.Sprintf("%s; it ended with exit code %d: %s", waits.Reason, ended.ExitCode, cmp.Or(ended.Message, ended.Reason))
+		case waits.Message != "":
+			return waits.Reason + ": " + waits.Message
+		default:
+			return waits.Reason
+		}
+	}
+	for _, c := range p.Status.Conditions {
+		switch {
+		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
+			return ""
+		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return fmt.Sprintf("it is %s and not ready", cmp.Or(p.Status.Phase, corev1.PodPending))
+}
+
+// isSilent reports whether the object says that the daemon does not report.
+func isSilent(o *v1alpha1.NodeFirmware) bool {
+	return meta.IsStatusConditionFalse(o.Status.Conditions, v1alpha1.ConditionDaemonReady)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,12 +19,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
@@ -178,3 +182,31 @@ func reach(q *v1alpha1.FirmwareQuarantine) int {
 	}
 	return 0
 }
+
+// jobReports passes jobs that report bad images, each time the report changes or becomes one to believe, and the end of a job, which
+// may have taken its report back. The deletion of a job changes nothing.
+var jobReports = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return len(reportOf(e.Object).images) > 0 },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := reportOf(e.ObjectOld), reportOf(e.ObjectNew)
+		return was.admitted != is.admitted && len(is.images) > 0 || was.failed != is.failed || !slices.Equal(was.images, is.images)
+	},
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+type jobReport struct {
+	images           []v1alpha1.BlamedDevice
+	admitted, failed bool
+}
+
+func reportOf(o client.Object) jobReport {
+	if j, ok := o.(*v1alpha1.FirmwareJob); ok {
+		return jobReport{j.Status.Blamed, j.Admitted(), j.Failed()}
+	}
+	return jobReport{}
+}
+
+// quarantineChanged passes what a person decided, and writes of others to this reconciler's part.
+var quarantineChanged = watch.Changed(func(a, b *v1alpha1.FirmwareQuarantine) bool {
+	return a.Generation != b.Generation || !equality.Semantic.DeepEqual(a.Status, b.Status)
+})

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 const (
@@ -252,4 +254,30 @@ func wasHalted(old *v1alpha1.RolloutPolicy, now *v1alpha1.RolloutStatus) bool {
 	return slices.ContainsFunc(old.Status.Rollouts, func(r v1alpha1.RolloutStatus) bool {
 		return r.HaltedTime != nil && rolloutOf(&r).Target == rolloutOf(now).Target
 	})
+}
+
+const (
+	// maxStatus is the size in bytes of JSON from which on a status says less, so that the policy stays under 256 KiB. The ledger has
+	// a bound of its own.
+	maxStatus = 208 << 10
+	// minMessage is how short the messages of the records become at most.
+	minMessage = 64
+	// maxHalted bounds the message of a halt. It is kept from pass to pass, so it must not depend on what else there is.
+	maxHalted = 256
+)
+
+// shorten halves what each pass makes anew and only shows, the messages of the records, until the status is small enough.
+func shorten(s *v1alpha1.RolloutPolicyStatus) {
+	for limit := maxMessage / 2; limit >= minMessage && size(s) > maxStatus; limit /= 2 {
+		for i := range s.Rollouts {
+			if s.Rollouts[i].HaltedTime == nil {
+				s.Rollouts[i].Message = text.Clip(s.Rollouts[i].Message, limit)
+			}
+		}
+	}
+}
+
+func size(s *v1alpha1.RolloutPolicyStatus) int {
+	out, _ := json.Marshal(s) // it holds nothing that cannot be written
+	return len(out)
 }

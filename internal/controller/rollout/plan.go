@@ -2,18 +2,24 @@ package rollout
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -139,4 +145,82 @@ func writeRollouts(s *v1alpha1.RolloutPolicyStatus, o schedule.Outcome) {
 			s.Admitted[i].Verdict = v1alpha1.VerdictFailed
 		}
 	}
+}
+
+// edges are the edges of each job by its uid. The model of a device is the one that the planner wrote into the job; in the job
+// of a person it is the one that the device reports now.
+func (r *Reconciler) edges(ctx context.Context, jobs map[string]*v1alpha1.FirmwareJob) (map[string][]schedule.JobEdge, error) {
+	out := make(map[string][]schedule.JobEdge, len(jobs))
+	for uid, j := range jobs {
+		for i := range j.Spec.Task.Devices {
+			u := &j.Spec.Task.Devices[i]
+			model := u.Model
+			if model == "" {
+				var err error
+				if model, err = r.model(ctx, u.Name); err != nil {
+					return nil, err
+				}
+			}
+			edge := schedule.EdgeOf(model, u.FromVersion, u.Version, u.Digest)
+			out[uid] = schedule.WithEdge(out[uid], schedule.JobEdge{Edge: edge, Verdict: verdictOn(j, u.Name)})
+		}
+	}
+	return out, nil
+}
+
+// verdictOn is what a job has shown about the image of one of its devices. A failure that says nothing about the image counts
+// only where it holds the node, because a person is needed then.
+func verdictOn(j *v1alpha1.FirmwareJob, device string) schedule.Verdict {
+	switch {
+	case !j.Ended():
+		return schedule.Unknown
+	case !j.Failed():
+		return schedule.Succeeded
+	case !j.FailedOn(device):
+		return schedule.Unknown
+	case j.Held(), j.Blames(device), !saysNothing(j.FailureReason()):
+		return schedule.Failed
+	}
+	return schedule.Unknown
+}
+
+// saysNothing reports whether a failure for this reason says nothing about an image.
+func saysNothing(reason string) bool {
+	return reason == v1alpha1.ReasonNoRunner || reason == v1alpha1.ReasonCancelled || step.Reason(reason).Passing()
+}
+
+// unlisted is the first update of a job that a person made whose rollback image no source lists for the device; nil where each is
+// listed. A vendor's tool may take any file for a rollback, because the images of some devices do not say what they are for. The
+// planner takes its rollback images from the sources, and they stay in store for the job when a source is edited afterwards.
+func (r *Reconciler) unlisted(ctx context.Context, j *v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) (*schedule.UnlistedRollback, error) {
+	if j.Labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldOwnerOperator {
+		return nil, nil
+	}
+	for _, u := range j.Spec.Task.Devices {
+		if u.RollbackDigest == "" {
+			continue
+		}
+		d := &v1alpha1.NodeDevice{}
+		switch err := r.client.Get(ctx, types.NamespacedName{Name: u.Name}, d); {
+		case apierrors.IsNotFound(err): // its daemon refuses the job
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("read node device %s: %w", u.Name, err)
+		}
+		version := cmp.Or(u.FromVersion, running(d))
+		if !slices.ContainsFunc(sources, func(src v1alpha1.FirmwareSource) bool { return lists(&src, u.RollbackDigest, d, version) }) {
+			return &schedule.UnlistedRollback{Device: u.Name, Version: version, Digest: string(u.RollbackDigest)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// lists reports whether a source says that the image brings the device to the version. What names neither model nor board is
+// believed only of the source that is assigned to the device, as the planner does.
+func lists(src *v1alpha1.FirmwareSource, digest v1alpha1.Digest, d *v1alpha1.NodeDevice, version string) bool {
+	own := sourceOf(d) == src.Name
+	return slices.ContainsFunc(src.Status.Images, func(i v1alpha1.StoredImage) bool {
+		return i.Digest == digest && (own || len(i.Models)+len(i.BoardIDs) > 0) &&
+			match.NewImage(i).For(match.DeviceOf(d), inventory.NormalizeVersion(version))
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
@@ -150,3 +151,118 @@ func (r *Reconciler) firmware(ctx context.Context, node string) (*v1alpha1.NodeF
 }
 
 func isScanned(f *v1alpha1.NodeFirmware) bool { return f != nil && f.Status.LastScanTime != nil }
+
+// priorities are the priorities of the jobs that are not admitted, by uid.
+func (r *Reconciler) priorities(ctx context.Context, jobs map[string]*v1alpha1.FirmwareJob) (map[string]int, error) {
+	var list v1alpha1.FirmwareTemplateList
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list firmware templates: %w", err)
+	}
+	templates := map[string]int{}
+	for i := range list.Items {
+		if p := list.Items[i].Spec.Priority; p != 0 {
+			templates[list.Items[i].Name] = int(p)
+		}
+	}
+	out := map[string]int{}
+	for uid, j := range jobs {
+		if j.Admitted() || j.Ended() {
+			continue
+		}
+		p, err := r.priorityOf(ctx, templates, j)
+		if err != nil {
+			return nil, err
+		}
+		out[uid] = p
+	}
+	return out, nil
+}
+
+// priorityOf is the priority of a job: its own, or the highest of the templates that its devices get their firmware from now.
+func (r *Reconciler) priorityOf(ctx context.Context, templates map[string]int, j *v1alpha1.FirmwareJob) (int, error) {
+	if j.Spec.Priority != nil {
+		return int(*j.Spec.Priority), nil
+	}
+	if len(templates) == 0 || len(j.Spec.Task.Devices) == 0 {
+		return 0, nil
+	}
+	highest := -1000
+	for i := range j.Spec.Task.Devices {
+		of, d := 0, &v1alpha1.NodeDevice{}
+		err := r.client.Get(ctx, client.ObjectKey{Name: j.Spec.Task.Devices[i].Name}, d)
+		if client.IgnoreNotFound(err) != nil {
+			return 0, fmt.Errorf("read node device %s: %w", j.Spec.Task.Devices[i].Name, err)
+		}
+		if o := v1alpha1.AssignedBy(d.Spec.Origin); o != nil && o.Kind == v1alpha1.OriginTemplate {
+			of = templates[o.Name]
+		}
+		highest = max(highest, of)
+	}
+	return highest, nil
+}
+
+// publish tells the room how many nodes wait under each policy with a limit, and for which updates no more need to be queued.
+func (r *Reconciler) publish(f facts, d schedule.Decision) {
+	if r.queues == nil {
+		return
+	}
+	queues := map[string]queue.Counts{}
+	for _, o := range d.Policies {
+		if limit := f.policies[o.Name].Spec.MaxQueued; limit != nil {
+			queues[o.Name] = QueueOf(o, int(*limit))
+		}
+	}
+	var seen map[string]bool
+	r.queues.Publish(queues, func(job string) bool {
+		if seen == nil { // seldom asked for
+			seen = make(map[string]bool, len(f.jobs))
+			for _, j := range f.jobs {
+				seen[j.Name] = true
+			}
+		}
+		return seen[job]
+	})
+}
+
+// refused is how many nodes of a policy are not queued because its queue is full.
+func (r *Reconciler) refused(policy string) int {
+	if r.queues == nil {
+		return 0
+	}
+	return r.queues.Refused(policy)
+}
+
+// QueueOf is what the room has to know of the queue of a policy with that limit.
+func QueueOf(o schedule.Outcome, limit int) queue.Counts {
+	out := queue.Counts{Limit: limit}
+	seen := map[string]bool{}
+	for _, w := range o.Queue {
+		if !seen[w.Node] && w.Reason.GoesOn() {
+			out.Queued++
+		}
+		seen[w.Node] = true
+	}
+	for _, r := range o.Rollouts {
+		if r.Reason != "" && !r.Reason.GoesOn() {
+			out.Stuck = append(out.Stuck, r.Target)
+		}
+	}
+	return out
+}
+
+// nodesOf counts the nodes that wait.
+func nodesOf(waiting []schedule.Waiting) int {
+	seen := map[string]bool{}
+	for _, w := range waiting {
+		seen[w.Node] = true
+	}
+	return len(seen)
+}
+
+// due are the updates that the nodes are to get and that are not queued; nil without a planner that says so.
+func (r *Reconciler) due() map[string][]schedule.Edge {
+	if r.queues == nil {
+		return nil
+	}
+	return r.queues.Due()
+}

@@ -2,8 +2,13 @@ package source
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -122,6 +128,153 @@ func imagesOf(j *v1alpha1.FirmwareJob) []inventory.Digest {
 			if digest, err := inventory.ParseDigest(string(d)); err == nil {
 				out = append(out, digest)
 			}
+		}
+	}
+	return out
+}
+
+const (
+	// fetches bounds the files that are fetched at once, and fetchesPerHost those from one server. Each may take 1 GiB of the volume
+	// of 20 GiB that the manifests give the operator, beside the images that are stored.
+	fetches, fetchesPerHost = 16, 2
+	// others is how many sources may be worked on besides those that fetch.
+	others = 8
+	// concurrency is how many sources are worked on at once. A source that may not fetch now gives its place back, so that servers that
+	// hang hold up neither the sources that need none nor those of other servers.
+	concurrency = fetches + others
+	// fetchSoon is how long a source waits that may not fetch now.
+	fetchSoon = 5 * time.Second
+)
+
+// errLater is the error of a source that may not fetch now. It is no failure.
+var errLater = errors.New("other sources are being fetched from that server, and as many as may be at once")
+
+// lanes count the fetches that run. The zero value is ready for use.
+type lanes struct {
+	mu    sync.Mutex
+	all   int
+	hosts map[string]int
+	// waiting are the sources that may not fetch now, by name.
+	waiting map[string]turn
+}
+
+// turn is what a source waits for: to fetch from a server for that generation of its spec.
+type turn struct {
+	generation int64
+	host       string
+}
+
+// enter begins a fetch, unless as many run as may. Leave ends it.
+func (l *lanes) enter(rawURL string) (leave func(), ok bool) {
+	host := hostOf(rawURL)
+	if host == "" {
+		return func() {}, true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full(host) {
+		return nil, false
+	}
+	if l.hosts == nil {
+		l.hosts = map[string]int{}
+	}
+	l.all++
+	l.hosts[host]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all--
+		if l.hosts[host]--; l.hosts[host] == 0 {
+			delete(l.hosts, host)
+		}
+	}, true
+}
+
+// wait remembers that a source may not fetch from that URL now.
+func (l *lanes) wait(source string, generation int64, rawURL string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting == nil {
+		l.waiting = map[string]turn{}
+	}
+	l.waiting[source] = turn{generation, hostOf(rawURL)}
+}
+
+// waits reports whether a source still may not fetch what it waited for. Otherwise that is forgotten.
+func (l *lanes) waits(source string, generation int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	turn, ok := l.waiting[source]
+	if ok && turn.generation == generation && l.full(turn.host) {
+		return true
+	}
+	delete(l.waiting, source)
+	return false
+}
+
+// forget ends the wait of a source that is to fetch nothing any more.
+func (l *lanes) forget(source string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, source)
+}
+
+// full reports whether as many fetches run as may, in all or from that server.
+func (l *lanes) full(host string) bool { return l.all >= fetches || l.hosts[host] >= fetchesPerHost }
+
+// hostOf is the server of a URL; empty where nothing goes over the network.
+func hostOf(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Scheme == "file" {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}
+
+const (
+	// maxImages bounds status.images, as the API does.
+	maxImages = 512
+	// maxSize bounds what a source describes, in bytes of JSON: its spec, the copy of it that kubectl keeps in an annotation, and the
+	// list of its images. With its quarantine the object stays under 256 KiB then.
+	maxSize = 128 << 10
+	// fileFields is what the API server notes of one file beside its URL: which fields of it who wrote.
+	fileFields = 200
+)
+
+// tooLarge is why the source cannot list the images; nil when it can.
+func tooLarge(src *v1alpha1.FirmwareSource, images []artifact.Image) error {
+	size := sizeOf(src.Spec) + sizeOf(src.Annotations) + sizeOf(stored(images))
+	for _, f := range src.Spec.Files {
+		size += len(f.URL) + fileFields
+	}
+	var err error
+	switch {
+	case len(images) > maxImages:
+		err = fmt.Errorf("the source lists %d images, the limit is %d; split it", len(images), maxImages)
+	case size > maxSize:
+		err = fmt.Errorf("the source and the list of its %d images take %d KiB, the limit is %d KiB; split it, or leave models and boardIDs "+
+			"out that no device here has", len(images), (size+1023)>>10, maxSize>>10)
+	default:
+		return nil
+	}
+	return &artifact.Error{Reason: artifact.InvalidSpec, Err: err}
+}
+
+func sizeOf(of any) int {
+	out, _ := json.Marshal(of) // it holds nothing that cannot be written
+	return len(out)
+}
+
+// known are the images that the source listed before.
+func known(src *v1alpha1.FirmwareSource, images []artifact.Image) []artifact.Image {
+	listed := map[string]bool{}
+	for _, i := range src.Status.Images {
+		listed[string(i.Digest)] = true
+	}
+	var out []artifact.Image
+	for _, i := range images {
+		if listed[i.Digest.String()] {
+			out = append(out, i)
 		}
 	}
 	return out

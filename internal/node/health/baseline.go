@@ -1,6 +1,7 @@
 package health
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -121,4 +122,128 @@ func linksUp(d inventory.Device) []string {
 		up = append(up, key)
 	}
 	return up
+}
+
+// Array is a redundant array of drives before a job.
+type Array struct {
+	Name string `json:"name"`
+	// Whole says that it survived the loss of a drive.
+	Whole bool `json:"whole,omitempty"`
+}
+
+// takeArrays returns the arrays of the host for the baseline. Whether the drives of a job may be disturbed is asked for each of
+// them, so that arrays which cannot be read are no error here.
+func (c Checker) takeArrays(ctx context.Context) []Array {
+	if c.Arrays == nil {
+		return nil
+	}
+	found, err := c.Arrays.Arrays(ctx)
+	if err != nil {
+		return nil
+	}
+	var arrays []Array
+	for _, a := range found {
+		arrays = append(arrays, Array{Name: a.Name, Whole: a.Whole()})
+	}
+	return arrays
+}
+
+// broken lists the arrays that lost a drive since the baseline, and those that are gone. One that is being rebuilt is no
+// complaint: that may take a day, and no drive of it is disturbed before it has ended. A reboot may change the names of arrays,
+// so one with a new name stands for one that is missing.
+func (c Checker) broken(ctx context.Context, b Baseline) ([]Complaint, error) {
+	if c.Arrays == nil || len(b.Arrays) == 0 {
+		return nil, nil
+	}
+	now, err := c.Arrays.Arrays(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var worse []Complaint
+	missing := slices.Clone(b.Arrays)
+	for _, a := range now {
+		was := slices.IndexFunc(missing, func(m Array) bool { return m.Name == a.Name })
+		whole := was < 0 || missing[was].Whole
+		if was >= 0 {
+			missing = slices.Delete(missing, was, was+1)
+		}
+		if whole && a.Degraded && a.Rebuilds == "" {
+			worse = append(worse, Complaint{Message: fmt.Sprintf("array %s is degraded: it lost a drive", a.Name)})
+		}
+	}
+	if gone := len(b.Arrays) - len(now); gone > 0 {
+		for _, m := range missing[len(missing)-gone:] {
+			worse = append(worse, Complaint{Message: fmt.Sprintf("array %s is gone", m.Name)})
+		}
+	}
+	return worse, nil
+}
+
+// Gateway is the next hop of a default route that answered before a job.
+type Gateway struct {
+	Address string `json:"address"`
+	// Through lists the unique ids of the adapters that lead to it; several below a bond. Names of network devices may
+	// change over a reboot.
+	Through []string `json:"through"`
+}
+
+// Take returns the baseline of the host: the devices of a scan, and the gateways that answer. The network only explains
+// later why the API server is missed, so that one which cannot be read is no error: the baseline then has no gateways.
+func (c Checker) Take(ctx context.Context, devices []inventory.Device) Baseline {
+	b := Take(devices)
+	b.Arrays = c.takeArrays(ctx)
+	if c.Network == nil {
+		return b
+	}
+	found, err := c.Network.Neighbours(ctx)
+	if err != nil {
+		return b
+	}
+	for _, n := range found {
+		if through := adapters(n, devices); n.Answers && len(through) > 0 {
+			b.Gateways = append(b.Gateways, Gateway{Address: n.Address, Through: through})
+		}
+	}
+	return b
+}
+
+// silent lists the gateways of the baseline that no longer answer through the adapters that led to them, one complaint for
+// each adapter.
+func (c Checker) silent(ctx context.Context, b Baseline, devices []inventory.Device) []Complaint {
+	if len(b.Gateways) == 0 || c.Network == nil {
+		return nil
+	}
+	now, err := c.Network.Neighbours(ctx)
+	if err != nil {
+		return nil // what cannot be read is no complaint
+	}
+	var worse []Complaint
+	for _, g := range b.Gateways {
+		answers := func(n Neighbour) bool {
+			return n.Answers && n.Address == g.Address && slices.ContainsFunc(adapters(n, devices), func(id string) bool {
+				return slices.Contains(g.Through, id)
+			})
+		}
+		if slices.ContainsFunc(now, answers) {
+			continue
+		}
+		for _, id := range g.Through {
+			worse = append(worse, Complaint{
+				UniqueID: id, Message: fmt.Sprintf("gateway %s no longer answers through NIC %s", g.Address, id), Network: true,
+			})
+		}
+	}
+	return worse
+}
+
+// adapters are the unique ids of the devices that the neighbour is reached through.
+func adapters(n Neighbour, devices []inventory.Device) []string {
+	var ids []string
+	for _, d := range devices {
+		leads := func(p inventory.Port) bool { return p.NetDevice != "" && slices.Contains(n.Ports, p.NetDevice) }
+		if d.UniqueID != "" && d.Transport != "usb" && slices.ContainsFunc(d.Ports, leads) {
+			ids = append(ids, d.UniqueID)
+		}
+	}
+	return ids
 }

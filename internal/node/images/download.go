@@ -10,7 +10,9 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"syscall"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/pause"
 )
 
 // errDone marks an error that a further attempt would not change.
@@ -238,3 +241,135 @@ func restart(part partial) error {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+const (
+	// leastPause and mostPause bound what an answer may ask for with Retry-After, before a jitter of up to half of it.
+	leastPause, mostPause = time.Second, time.Minute
+	// maxBusy is how often in a row the server may ask to come again: for about a quarter of an hour, if it asks for the half of a minute.
+	maxBusy = 30
+)
+
+// busyError is the answer of a server that says when to come again. It is up, and has others to serve.
+type busyError struct {
+	status string
+	after  time.Duration
+}
+
+func (b *busyError) Error() string {
+	return fmt.Sprintf("the image server answered %s and asked to retry in %v", b.status, b.after)
+}
+
+// askedToWait is how long an answer asks to wait, within bounds. It is not ok where it does not say.
+func askedToWait(h http.Header, now time.Time) (after time.Duration, ok bool) {
+	after, ok = pause.Asked(h, now)
+	return min(max(after, leastPause), mostPause), ok
+}
+
+// tries are the attempts of one fetch that ended without what was wanted.
+type tries struct {
+	store *Store
+	// idle and busy are how many in a row made no progress, and how many in a row found the server busy.
+	idle, busy int
+}
+
+// progress forgets the attempts before one that received something.
+func (t *tries) progress() { t.idle, t.busy = 0, 0 }
+
+// pause waits until the next attempt, after one that ended with err. A server that says when to come again is believed within bounds, and
+// asked a little later than that, by chance: many nodes were told the same. Its answers do not count as failures, and their number is bounded
+// too. It returns an error that wraps ErrUnavailable when there is to be no further attempt.
+func (t *tries) pause(ctx context.Context, err error) error {
+	config := t.store.config
+	if b := (*busyError)(nil); errors.As(err, &b) {
+		if t.busy++; t.busy >= maxBusy {
+			return fmt.Errorf("%w: gave up after it was busy %d times: %w", ErrUnavailable, t.busy, err)
+		}
+		jitter := time.Duration(config.Random() * float64(b.after) / 2)
+		return unavailable(config.Sleep(ctx, b.after+jitter))
+	}
+	if t.idle++; t.idle >= config.Attempts {
+		return fmt.Errorf("%w: gave up after %d attempts: %w", ErrUnavailable, t.idle, err)
+	}
+	return unavailable(config.Wait(ctx, t.idle))
+}
+
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// connectTimeout is how long one way to the server may take: to look its name up, to connect and to agree on a key.
+const connectTimeout = 10 * time.Second
+
+// dialer connects to the image server. The host of the server's URL is where it should be, and what its certificate has to be for,
+// whatever the way: a host network has no cluster DNS where the node's resolver comes first, and no route to a Service where nothing
+// on the node provides one. The operator's own address needs neither.
+type dialer struct {
+	tls         *tls.Config
+	addressFile string
+}
+
+// dial tries the host of the URL, and then the address that the operator published.
+func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := d.connect(ctx, network, addr, host)
+	if err == nil || ctx.Err() != nil {
+		return conn, err
+	}
+	published, err2 := publishedAddress(d.addressFile)
+	if err2 == nil && published == "" {
+		return nil, err
+	}
+	if err2 == nil {
+		if conn, err2 = d.connect(ctx, network, published, host); err2 == nil {
+			return conn, nil
+		}
+		err2 = fmt.Errorf("the operator's own address: %w", err2)
+	}
+	return nil, errors.Join(err, err2)
+}
+
+// connect returns a connection to the server that the certificate is for; nothing was sent over it yet.
+func (d dialer) connect(ctx context.Context, network, addr, name string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	config := d.tls.Clone()
+	config.ServerName = name
+	return (&tls.Dialer{Config: config}).DialContext(ctx, network, addr)
+}
+
+// maxAddress bounds what is read of an address in bytes.
+const maxAddress = 256
+
+// publishedAddress reads IP:port from a file; empty when it names none.
+func publishedAddress(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the operator's address: %w", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxAddress))
+	if err != nil {
+		return "", fmt.Errorf("read the operator's address: %w", err)
+	}
+	text := strings.TrimSpace(string(raw))
+	if text == "" {
+		return "", nil
+	}
+	address, err := netip.ParseAddrPort(text)
+	if err != nil {
+		return "", fmt.Errorf("read the operator's address: %s: %w", path, err)
+	}
+	return address.String(), nil
+}

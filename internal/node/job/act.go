@@ -5,8 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -91,4 +96,19 @@ func cancelReason(job *v1alpha1.FirmwareJob) string {
 		return "the FirmwareJob was deleted"
 	}
 	return "spec.cancel asks for it"
+}
+
+// Advise emits an event of the running job with the message of an executable in wanted.d, once for each transition. Nothing is
+// decided by it. It is for health.Checks and does not block.
+func (r *Reconciler) Advise(a health.Advice) {
+	current, ok := r.Engine.Current()
+	if !ok {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if a.Failing {
+		kind = corev1.EventTypeWarning
+	}
+	about := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: current.Job.Name, UID: types.UID(current.Job.UID)}}
+	r.Recorder.Eventf(about, nil, kind, v1alpha1.ReasonHealthAdvice, "Check", "%s", a.Message)
 }

@@ -1,8 +1,14 @@
 package job
 
 import (
+	"fmt"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 type verdict int
@@ -71,4 +77,80 @@ func asksMore(j *v1alpha1.FirmwareJob, known journal.Job) bool {
 
 func isForced(j *v1alpha1.FirmwareJob) bool {
 	return j.Spec.Cancel != nil && j.Spec.Cancel.Mode == v1alpha1.CancelForce
+}
+
+// refusal says why a job must not be carried out although it was admitted; nil when it may. A FirmwareJob is believed only
+// as far as it agrees with the rest: an update with what the operator assigned to its device, and any job with the journal.
+func refusal(f state) *step.Failure {
+	if f.startedBefore() {
+		return &step.Failure{Step: plan.Preflight, Reason: step.JobRejected,
+			Message: "it was started before and its progress is unknown: the API server was restored from a backup, or the node's state " +
+				"directory was lost. Nothing was done this time. Check the node and its NodeMaintenance; updates still due are planned again, " +
+				"requested steps need a new job"}
+	}
+	for _, u := range f.object.Spec.Task.Devices {
+		if d, known := f.devices[u.Name]; known { // the preflight refuses one that is not
+			if failure := disagreement(u, d); failure != nil {
+				failure.Step, failure.Device = plan.Preflight, u.Name
+				failure.Message = fmt.Sprintf("%s: %s; nothing was written. Assign the version by a template or a pin, which plans a new job",
+					u.Name, failure.Message)
+				return failure
+			}
+		}
+	}
+	return nil
+}
+
+// startedBefore reports whether the job was begun and the journal does not have it any more.
+func (f state) startedBefore() bool {
+	return f.known == nil && (f.object.Status.StartTime != nil || f.begunBefore)
+}
+
+// disagreement says how an update differs from what its device should run now, or from the way there; nil when it does not.
+func disagreement(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) *step.Failure {
+	differs := func(format string, args ...any) *step.Failure {
+		return &step.Failure{Reason: step.JobRejected, Message: fmt.Sprintf(format, args...)}
+	}
+	w, observed := d.Spec.Firmware, d.Status.Firmware
+	switch {
+	case w == nil:
+		return differs("the job updates it to %s, and no firmware is assigned to it", u.Version)
+	case w.Policy == v1alpha1.PolicyValidate:
+		return differs("the job updates it to %s, and its update policy is Validate", u.Version)
+	case u.UniqueID != d.Status.UniqueID:
+		return differs("the job is for the device with the id %s, but this one has %s", u.UniqueID, d.Status.UniqueID)
+	case observed == nil:
+		return &step.Failure{Reason: step.ReadFailed, Message: "its running version was never read, so the upgrade path to another version is unknown"}
+	}
+	version, digest := inventory.NormalizeVersion(u.Version), desired.Digest(u.Digest)
+	want := desired.Of(w, "")
+	facts := plan.Facts{Driver: observed.Driver, Running: inventory.NormalizeVersion(observed.Running)}
+	if observed.VersionFormat == v1alpha1.VersionFormatDotted {
+		facts.Format = inventory.FormatDotted
+	}
+	if version == facts.Running && isOnTheWay(version, digest, want) { // the node is judged again, and nothing is flashed
+		return nil
+	}
+	switch next := plan.Decide(want, facts); {
+	case next.Outcome == plan.UpToDate:
+		return differs("the job updates it to %s, and it runs the desired %s", u.Version, w.Version)
+	case !next.Outcome.Due():
+		return differs("the job updates it to %s, which must not be flashed now: %s", u.Version, next.Message)
+	case version != next.Version || digest != next.Digest:
+		return differs("the job updates it to %s (%s), but now %s (%s) is to be flashed", u.Version, digest, next.Version, next.Digest)
+	}
+	return nil
+}
+
+// isOnTheWay reports whether the image is the desired one or a hop to it.
+func isOnTheWay(version inventory.Version, digest inventory.Digest, want plan.Desired) bool {
+	if version == want.Version && digest == want.Digest {
+		return true
+	}
+	for _, e := range want.Path {
+		if version == e.Via && digest == e.Digest {
+			return true
+		}
+	}
+	return false
 }

@@ -2,9 +2,14 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -66,4 +71,91 @@ func (t Tasks) find(ctx context.Context, u journal.Update) (inventory.Device, dr
 	}
 	drv, err := t.Drivers.Of(d)
 	return d, drv, err
+}
+
+// NewCatalog returns the steps of this product and of the drivers, with the given priorities by key.
+func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, error) {
+	var extra []plan.Definition
+	var errs []error
+	for _, d := range drivers.All() {
+		stepper, ok := d.(driver.Stepper)
+		if !ok {
+			continue
+		}
+		name, own := d.Name(), stepper.Steps()
+		if len(own) > 0 && reserved(name) {
+			errs = append(errs, fmt.Errorf("driver %s has the name of another interface and cannot provide steps", name))
+		}
+		for _, s := range own {
+			extra = append(extra, plan.Definition{
+				Kind: plan.Kind(s.Name), Interface: name, Priority: s.Priority, Changes: s.Changes, Interruptible: !s.Changes, Deadline: s.Deadline,
+			})
+		}
+	}
+	c, err := plan.NewCatalog(priorities, extra...)
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return plan.Catalog{}, fmt.Errorf("load steps: %w", err)
+	}
+	return c, nil
+}
+
+// reserved reports whether the interface is used by steps that no driver provides.
+func reserved(name string) bool {
+	return strings.EqualFold(name, plan.HostInterface) || slices.ContainsFunc(inventory.Classes(), func(c inventory.Class) bool {
+		return strings.EqualFold(name, string(c))
+	})
+}
+
+// Enabled lists the enabled steps in the form of a node's status.
+func Enabled(c plan.Catalog) []v1alpha1.EnabledStep {
+	var out []v1alpha1.EnabledStep
+	for _, d := range c.Enabled() {
+		out = append(out, v1alpha1.EnabledStep{Name: string(d.Kind), Interface: d.Interface, Priority: d.Priority})
+	}
+	return out
+}
+
+// maxData bounds the data a driver's step may keep, in bytes: the journal rewrites it with every change of the job.
+const maxData = 4 << 10
+
+// runDriverStep runs a step that the driver of the device provides, from where it stopped.
+func (t Tasks) runDriverStep(ctx context.Context, s step.Step, u journal.Update) (*step.Returned, error) {
+	d, drv, err := t.find(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	stepper, err := stepperOf(drv, s.Kind)
+	if err != nil {
+		return nil, err
+	}
+	result, err := call(ctx, stepper, d.Identity, s)
+	switch {
+	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
+		return nil, nil // the state of the step is not known before the write has ended
+	case err != nil:
+		return nil, err
+	case len(result.Data) > maxData:
+		return nil, fmt.Errorf("the driver returned %d bytes of data for the step, the limit is %d; report this to the author of the driver",
+			len(result.Data), maxData)
+	}
+	return &step.Returned{Data: result.Data, Again: result.Again, Reboot: result.Reboot, Message: result.Message}, nil
+}
+
+// stepperOf is the driver of the device, if it brings the step.
+func stepperOf(drv driver.Driver, kind plan.Kind) (driver.Stepper, error) {
+	stepper, ok := drv.(driver.Stepper)
+	if !ok || !slices.ContainsFunc(stepper.Steps(), func(s driver.Step) bool { return s.Name == string(kind) }) {
+		return nil, fmt.Errorf("the driver of the device does not know the step %s; did the daemon's version change?", kind)
+	}
+	return stepper, nil
+}
+
+// call recovers from a panic of the driver: the step fails, and the daemon keeps running.
+func call(ctx context.Context, stepper driver.Stepper, id inventory.Identity, s step.Step) (result driver.StepResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the driver panicked: %v; report this to the author of the driver", p)
+		}
+	}()
+	return stepper.RunStep(ctx, id, string(s.Kind), s.Data)
 }

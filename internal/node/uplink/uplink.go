@@ -2,9 +2,12 @@ package uplink
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"strconv"
+	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
@@ -56,4 +59,97 @@ func (h Host) read() ([]hop, neighbours, error) {
 		return askKernel()
 	}
 	return readFiles(h.FS)
+}
+
+// The files of the network namespace of the host's first process. They show IPv4 only (fib_route_seq_show and arp_seq_show
+// of the kernel).
+const (
+	routeFile = "proc/1/net/route"
+	arpFile   = "proc/1/net/arp"
+)
+
+// Flags of a route and of a neighbour entry (linux/route.h, linux/if_arp.h).
+const (
+	routeUp      = 0x1
+	routeGateway = 0x2
+	arpComplete  = 0x2
+)
+
+func readFiles(fsys fs.FS) ([]hop, neighbours, error) {
+	routes, err := readTable(fsys, routeFile, 8)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := readTable(fsys, arpFile, 6)
+	if err != nil {
+		return nil, nil, err
+	}
+	hops, err := parseRoutes(routes)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", routeFile, err)
+	}
+	known, err := parseNeighbours(entries)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", arpFile, err)
+	}
+	return hops, known, nil
+}
+
+// readTable returns the fields of the lines below the heading, each with at least so many.
+func readTable(fsys fs.FS, name string, columns int) ([][]string, error) {
+	text, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	var rows [][]string
+	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		if i == 0 {
+			continue
+		}
+		fields := strings.Fields(line)
+		if len(fields) < columns {
+			return nil, fmt.Errorf("read %s: line %d has %d columns instead of at least %d", name, i+1, len(fields), columns)
+		}
+		rows = append(rows, fields)
+	}
+	return rows, nil
+}
+
+// parseRoutes returns the next hops of the default routes: Iface, Destination, Gateway, Flags, RefCnt, Use, Metric, Mask.
+func parseRoutes(rows [][]string) ([]hop, error) {
+	var hops []hop
+	for _, r := range rows {
+		flags, err := strconv.ParseUint(r[3], 16, 16)
+		if err != nil {
+			return nil, fmt.Errorf("flags of a route: %w", err)
+		}
+		if strings.Trim(r[1]+r[7], "0") != "" || flags&routeUp == 0 || flags&routeGateway == 0 {
+			continue
+		}
+		address, err := strconv.ParseUint(r[2], 16, 32)
+		if err != nil {
+			return nil, fmt.Errorf("gateway of a route: %w", err)
+		}
+		var raw [4]byte
+		binary.NativeEndian.PutUint32(raw[:], uint32(address)) // the kernel prints its own representation
+		hops = append(hops, hop{address: netip.AddrFrom4(raw), device: r[0]})
+	}
+	return hops, nil
+}
+
+// parseNeighbours returns which neighbours are known: IP address, HW type, Flags, HW address, Mask, Device.
+func parseNeighbours(rows [][]string) (neighbours, error) {
+	known := neighbours{}
+	for _, r := range rows {
+		address, err := netip.ParseAddr(r[0])
+		if err != nil {
+			return nil, fmt.Errorf("address of a neighbour: %w", err)
+		}
+		flags, err := strconv.ParseUint(r[2], 0, 32)
+		if err != nil {
+			return nil, fmt.Errorf("flags of a neighbour: %w", err)
+		}
+		known[hop{address: address, device: r[5]}] = flags&arpComplete != 0
+	}
+	return known, nil
 }

@@ -38,7 +38,7 @@ func drains() []Mutant {
 	return []Mutant{
 		{What: "a node that somebody else cordoned is uncordoned", File: decide, Old: "d.uncordon, d.disown, d.again = ours, marked && !ours, false",
 			New: "d.uncordon, d.disown, d.again = ours || f.node.Spec.Unschedulable, marked && !ours, false"},
-		{What: "a node that a person cordoned again is uncordoned", File: "internal/controller/maintenance/cordon.go", Old: "if m.Manager == fieldOwner || m.FieldsV1 == nil {",
+		{What: "a node that a person cordoned again is uncordoned", File: "internal/controller/maintenance/decide.go", Old: "if m.Manager == fieldOwner || m.FieldsV1 == nil {",
 			New: "if m.Manager == fieldOwner || m.FieldsV1 == nil || len(n.Annotations) > 0 {"},
 		{What: "the cordon of somebody else becomes the operator's", File: decide,
 			Old: "if !f.node.Spec.Unschedulable || isOurs(f.node) {", New: "if !f.node.Spec.Unschedulable || isOurs(f.node) || f.answer == nil {"},

@@ -2,7 +2,7 @@ package mutate
 
 // gates are defects in who is found healthy, what is rolled back, and what a person's request clears.
 func gates() []Mutant {
-	const question = "internal/node/engine/question.go"
+	const question = "internal/node/engine/cutoff.go"
 	const gate, rollback, clearance = "pkg/step/gate.go", "pkg/step/rollback.go", "pkg/plan/requested.go"
 	return []Mutant{
 		{What: "a gate polls the API server while it waits", File: question,
@@ -18,7 +18,7 @@ func gates() []Mutant {
 			Old: "if dev.Hold != \"\" {", New: "if dev.Hold == \"none\" {"},
 		{What: "a host that protects no write begins one against the policy", File: "internal/node/engine/exposed.go",
 			Old: "if !x.job.ProtectionRequired {", New: "if x.job.Record.RollbackRequired || !x.job.Record.Inherited {"},
-		{What: "a write begins whose protection failed", File: "pkg/command/protection.go", Packages: []string{"pkg/command"},
+		{What: "a write begins whose protection failed", File: "pkg/command/launch.go", Packages: []string{"pkg/command"},
 			Old: "if w.record.Protected || ", New: "if !w.record.Protected || "},
 		{What: "a policy that requires protected writes or a way back is not asked", File: "internal/schedule/policy.go", Packages: []string{"internal/controller/rollout"},
 			Old: "out.Require = append(out.Require, spec.Require...)", New: "out.Require = nil"},

@@ -3,7 +3,7 @@ package mutate
 // matches are defects in which firmware a device gets.
 func matches() []Mutant {
 	const decision, firmware, selector, path, template = "internal/match/decision.go", "internal/match/firmware.go",
-		"internal/match/selector.go", "internal/match/path.go", "internal/match/template.go"
+		"internal/match/device.go", "internal/match/path.go", "internal/match/template.go"
 	return []Mutant{
 		{What: "templates count beside a pin", File: decision,
 			Old: "case held == nil:\n\t\treturn d.pins, nil", New: "case held == nil:\n\t\treturn append(d.pins[:len(d.pins):len(d.pins)], d.rules...), nil"},
@@ -58,9 +58,9 @@ func matches() []Mutant {
 			Old: "(t.model == \"\" || t.model == text.Slug(model))", New: "true"},
 		{What: "a template of another vendor is for this machine", File: template,
 			Old: "(t.vendor == \"\" || t.vendor == text.Slug(vendor))", New: "true"},
-		{What: "two images of one version are chosen by luck", File: "internal/match/image.go",
+		{What: "two images of one version are chosen by luck", File: "internal/match/source.go",
 			Old: "\t\tif digest != \"\" {\n\t\t\treturn \"\", v1alpha1.ReasonImageAmbiguous\n\t\t}\n", New: ""},
-		{What: "an image is for every board", File: "internal/match/image.go",
+		{What: "an image is for every board", File: "internal/match/source.go",
 			Old: "return i.version == v && i.selector.Matches(d)", New: "return i.version == v"},
 	}
 }

@@ -15,7 +15,7 @@ func plans() []Mutant {
 			Old: "case f.Unhealthy && !d.Retry", New: "case f.Unhealthy && f.Stored == \"\" && !d.Retry"},
 		{What: "a plan that lost a race is not made again", File: "internal/controller/planner/act.go",
 			Old: "return ctrl.Result{RequeueAfter: again}, nil", New: "return ctrl.Result{}, nil"},
-		{What: "an image that is damaged in store counts as whole", File: "pkg/artifact/check.go",
+		{What: "an image that is damaged in store counts as whole", File: "pkg/artifact/metadata.go",
 			Old: "got != want {", New: "got == (inventory.Digest{}) {"},
 		{What: "a version without an image for the board is due", File: decide,
 			Old: "if d.Digest == (inventory.Digest{}) {", New: "if d.Digest == (inventory.Digest{}) && f.Stored == \"\" {"},

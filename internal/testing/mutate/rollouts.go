@@ -4,8 +4,8 @@ package mutate
 func rollouts() []Mutant {
 	const waves, halt, follow, plan = "internal/schedule/waves.go", "internal/schedule/halt.go", "internal/schedule/follow.go",
 		"internal/schedule/rollout.go"
-	const fit, topology = "internal/schedule/window.go", "internal/schedule/topology.go"
-	const calendar, wall = "internal/schedule/window/calendar.go", "internal/schedule/window/wall.go"
+	const fit, topology = "internal/schedule/refuse.go", "internal/schedule/topology.go"
+	const calendar, wall = "internal/schedule/window/calendar.go", "internal/schedule/window/cursor.go"
 	return []Mutant{
 		{What: "the next wave opens while a node of this one runs", File: waves,
 			Old: "return r.running == 0 && (w.Size != nil", New: "return (w.Size != nil"},

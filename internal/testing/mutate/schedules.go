@@ -2,11 +2,11 @@ package mutate
 
 // schedules are defects in which node goes now.
 func schedules() []Mutant {
-	const admit, refuse, budget, choose = "internal/schedule/admit.go", "internal/schedule/refuse.go", "internal/schedule/budget.go",
-		"internal/schedule/choose.go"
-	const ledger, clean, adopt, pool = "internal/schedule/ledger.go", "internal/schedule/clean.go", "internal/schedule/adopt.go",
+	const admit, refuse, budget, choose = "internal/schedule/admit.go", "internal/schedule/refuse.go", "internal/schedule/pool.go",
+		"internal/schedule/waves.go"
+	const ledger, clean, adopt, pool = "internal/schedule/admit.go", "internal/schedule/clean.go", "internal/schedule/admit.go",
 		"internal/schedule/pool.go"
-	const order, node = "internal/schedule/order.go", "internal/schedule/node.go"
+	const order, node = "internal/schedule/admit.go", "internal/schedule/facts.go"
 	return []Mutant{
 		{What: "one node more than the budget is disturbed", File: admit,
 			Old: "return after <= o.out.Budget\n", New: "return after <= o.out.Budget+1\n"},

@@ -5,8 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // fwupdDevice is the part of fwupd's device that this package uses.
@@ -135,4 +140,113 @@ func forGUID(devices []fwupdDevice, guid string) (fwupdDevice, bool) {
 		}
 	}
 	return fwupdDevice{}, false
+}
+
+type component struct {
+	GUIDs   []string
+	Version inventory.Version
+}
+
+// header matches a line that begins a device or a release: the branch of a tree, then a name and a colon. In the C
+// locale box-drawing characters are printed as question marks.
+var header = regexp.MustCompile(`(?:[├└]─|\?\?)\S.*:$`)
+
+// parseDetails reads the output of get-details, a tree of devices with one release below each. fwupdtool ignores --json
+// here. The text after a release's version, such as a description, is free text and not parsed.
+func parseDetails(out string) ([]component, error) {
+	var all []component
+	var current component
+	key := ""
+	for line := range strings.Lines(out) {
+		line = strings.TrimRight(line, " \r\n")
+		if header.MatchString(line) {
+			if current.Version != "" {
+				all, current = append(all, current), component{}
+			}
+			key = ""
+			continue
+		}
+		if current.Version != "" {
+			continue
+		}
+		name, value, ok := strings.Cut(strings.TrimLeft(line, " ?│"), ":")
+		if ok {
+			key = name
+		} else {
+			value = name
+		}
+		// A GUID is followed by its origin: "230c8b18-… ← main-system-firmware".
+		value = strings.TrimSpace(value)
+		switch key {
+		case "GUID", "GUIDs":
+			first, _, _ := strings.Cut(value, " ")
+			if guid, err := parseGUID(first); err == nil {
+				current.GUIDs = append(current.GUIDs, guid)
+			}
+		case "New version":
+			current.Version = inventory.NormalizeVersion(value)
+		}
+	}
+	if current.Version != "" {
+		all = append(all, current)
+	}
+	if len(all) == 0 || slices.ContainsFunc(all, func(c component) bool { return len(c.GUIDs) == 0 }) {
+		return nil, errors.New("parse get-details: a GUID or a version is missing: this version of fwupdtool is not supported")
+	}
+	return all, nil
+}
+
+// format is a way in which a vendor spells the number that the ESRT has as a version (fwupd's version formats).
+type format struct {
+	name  string
+	spell func(number uint32) string
+}
+
+var formats = []format{
+	{"triplet", func(n uint32) string { return fmt.Sprintf("%d.%d.%d", n>>24, n>>16&0xff, n&0xffff) }},
+	{"quad", func(n uint32) string { return fmt.Sprintf("%d.%d.%d.%d", n>>24, n>>16&0xff, n>>8&0xff, n&0xff) }},
+	{"pair", func(n uint32) string { return fmt.Sprintf("%d.%d", n>>16, n&0xffff) }},
+	{"dell-bios", func(n uint32) string { return fmt.Sprintf("%d.%d.%d", n>>16&0xff, n>>8&0xff, n&0xff) }},
+	{"dell-bios-msb", func(n uint32) string { return fmt.Sprintf("%d.%d.%d", n>>24, n>>16&0xff, n>>8&0xff) }},
+	{"number", func(n uint32) string { return fmt.Sprintf("%d", n) }},
+}
+
+// formatFor is the one format in which the number of the ESRT is the version that the machine reports of itself; empty when there is
+// none, or more than one. fwupd does not know the format without metadata from the network, and then refuses each archive
+// that declares one.
+func formatFor(number *int, running inventory.Version) string {
+	if number == nil || *number < 0 || *number > 0xffffffff {
+		return ""
+	}
+	found := ""
+	for _, f := range formats {
+		if f.spell(uint32(*number)) != string(running) {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = f.name
+	}
+	return found
+}
+
+func readVersion(host fs.FS) (inventory.Version, error) {
+	dmi, err := sysfs.ReadDMI(host)
+	if err != nil {
+		return "", fmt.Errorf("read BIOS version: %w", err)
+	}
+	if dmi == nil || dmi.BIOSVersion == "" {
+		return "", errors.New("read BIOS version: the machine's DMI tables have none")
+	}
+	return inventory.NormalizeVersion(dmi.BIOSVersion), nil
+}
+
+// formatOf is FormatDotted for versions that are numbers between dots and FormatPlain for all others, such as "A09" or
+// "U30 v2.62 (03/08/2022)".
+func formatOf(v inventory.Version) inventory.VersionFormat {
+	if v.Compare("0", inventory.FormatDotted) == inventory.Incomparable {
+		return inventory.FormatPlain
+	}
+	return inventory.FormatDotted
 }

@@ -1,15 +1,20 @@
 package fwupd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
@@ -196,4 +201,91 @@ func roomBelow(host fs.FS) func(path string) (uint64, error) {
 		}
 		return stat.Bavail * uint64(stat.Bsize), nil
 	}
+}
+
+// patient runs fwupdtool, of which one runs at a time on a machine: a second one refuses at once, with the same error code that
+// it has for an archive it does not take. A scan beside a job, or a person with a shell, is no reason to give up a job or an
+// image, so patient waits for the other one to end.
+type patient struct {
+	command.Runner
+	pause Pause
+}
+
+// Pause waits for the duration. It returns an error when the context ends before.
+type Pause func(ctx context.Context, d time.Duration) error
+
+// How often and how long patient waits: two minutes in all. Longer than that takes only a drive that is being written, and a
+// scan is repeated.
+const (
+	pauseTime = 2 * time.Second
+	maxPauses = 60
+)
+
+func newPatient(r command.Runner) patient { return patient{r, sleep} }
+
+// sleep is the Pause of the machine's clock.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// Run returns an error that wraps command.ErrBusy when the other one did not end in time: nothing was changed then, and the
+// call can be repeated. It returns errNoLock when no fwupdtool can run.
+func (p patient) Run(ctx context.Context, c command.Command) (command.Result, error) {
+	for pauses := 0; ; pauses++ {
+		r, err := p.Runner.Run(ctx, c)
+		if err != nil || c.Argv[0] != tool {
+			return r, err //nolint:wrapcheck // it names the command
+		}
+		switch e := reported(r); {
+		case e == nil || !strings.Contains(e.Message, "Failed to lock"):
+			return r, nil
+		case !strings.Contains(e.Message, "another instance has locked"):
+			return r, command.Failed(c, r, fmt.Errorf("%w (%s)", errNoLock, e.Message))
+		case pauses == maxPauses:
+			return r, command.Failed(c, r, fmt.Errorf("%w: another fwupdtool has run on this machine for %s; wait for it to end",
+				command.ErrBusy, maxPauses*pauseTime))
+		}
+		if err := p.pause(ctx, pauseTime); err != nil {
+			return r, command.Failed(c, r, errors.Join(command.ErrBusy, err))
+		}
+	}
+}
+
+// Installed looks for a tool where the runner does.
+func (p patient) Installed(name string) error { return command.Installed(p.Runner, name) }
+
+// errNoLock says that fwupdtool cannot make the file by which it knows of others.
+var errNoLock = errors.New("fwupdtool cannot make its lock file: mount the host's /run/lock writable into the daemon's pod, as deploy/kustomize does")
+
+// rollback says whether the firmware would accept the running version again after an update. A capsule cannot be read
+// from a machine, so it has to come from a source. The two ESRT versions have the same format, whatever it is, and can
+// be compared.
+func (r resource) rollback(running inventory.Version) (inventory.Rollback, string) {
+	switch {
+	case r.Version == nil || r.LowestSupportedVersion == nil:
+		return inventory.RollbackNone, "the ESRT does not say which versions the firmware accepts"
+	case *r.Version < *r.LowestSupportedVersion:
+		return inventory.RollbackNone, fmt.Sprintf("the firmware accepts no version below %#x, and the running version %s is %#x: an update cannot be undone",
+			*r.LowestSupportedVersion, running, *r.Version)
+	}
+	return inventory.RollbackImage, fmt.Sprintf("an archive of %s is needed, and the new firmware may raise the lowest version it accepts", running)
+}
+
+// takesForOlder reports whether fwupd may consider the version older than the running one. Whether a downgrade is
+// allowed was decided before, from versions of one format. fwupd decides it again from the archive's version and the
+// ESRT's number, and without online metadata it does not know the format of that number: it considers 0.1.54 older than
+// 65589, which is 0.1.53. Versions of some formats it compares as text.
+func (d fwupdDevice) takesForOlder(v inventory.Version) bool {
+	return slices.Contains([]string{"", "unknown", "plain", "hex"}, d.VersionFormat) || !isNewer(v, inventory.Version(d.Version))
+}
+
+// isNewer reports whether v is newer. Versions of different formats are not comparable.
+func isNewer(v, than inventory.Version) bool {
+	return strings.Count(string(v), ".") == strings.Count(string(than), ".") &&
+		v.Compare(than, inventory.FormatDotted) == inventory.Newer
 }

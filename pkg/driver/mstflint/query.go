@@ -3,8 +3,13 @@ package mstflint
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -108,4 +113,104 @@ func address(seen, value string, digits int) string {
 		return ""
 	}
 	return a
+}
+
+// The only tools that are run. No function of this file takes a flag from its caller, so the flags that can brick a
+// card or change its identity (such as allow_psid_change, nofs, no_flash_verify, clear_semaphore and blank_guids)
+// cannot be sent.
+const (
+	flintTool  = "mstflint"
+	resetTool  = "mstfwreset"
+	configTool = "mstconfig"
+)
+
+// A query takes seconds, or longer through a slow management interface or while the card is busy. A reset waits for the
+// card's firmware and restarts the kernel's driver.
+const (
+	queryTimeout = 2 * time.Minute
+	resetTimeout = 10 * time.Minute
+	// readTimeout bounds reading the whole flash, tens of MiB that are transferred in small pieces.
+	readTimeout = 20 * time.Minute
+)
+
+// queryDevice reads a card. The quick query (-qq) skips the integrity check of the whole flash.
+func queryDevice(card inventory.PCIAddress) command.Command {
+	return command.Command{Argv: []string{flintTool, "-d", card.String(), "-qq", "q"}, Timeout: queryTimeout}
+}
+
+// queryImage reads the description in an image file.
+func queryImage(path string) command.Command {
+	return command.Command{Argv: []string{flintTool, "-i", path, "q"}, Timeout: queryTimeout}
+}
+
+// verifyImage checks the integrity of an image file.
+func verifyImage(path string) command.Command {
+	return command.Command{Argv: []string{flintTool, "-i", path, "v"}, Timeout: queryTimeout}
+}
+
+// readImage reads the image on the flash of a card into a file, replacing it. It prints nothing on success.
+func readImage(card inventory.PCIAddress, path string) command.Command {
+	return command.Command{Argv: []string{flintTool, "-d", card.String(), "ri", path}, Timeout: readTimeout}
+}
+
+// burn writes an image file to a card. mstflint itself refuses an image of another PSID.
+func burn(card inventory.PCIAddress, path, lock string, progress driver.Progress) command.Command {
+	return command.Command{
+		Argv:     []string{flintTool, "-d", card.String(), "-i", path, "-y", "b"},
+		Kind:     command.Write,
+		Lock:     lock,
+		Progress: progress.Lines(parsePercent),
+	}
+}
+
+// queryReset asks which levels of reset would load the stored image.
+func queryReset(card inventory.PCIAddress) command.Command {
+	return command.Command{Argv: []string{resetTool, "-d", card.String(), "q"}, Timeout: queryTimeout}
+}
+
+// queryMode reads the settings that choose the mode of a BlueField, with their default, current and next values.
+func queryMode(card inventory.PCIAddress) command.Command {
+	return command.Command{
+		Argv:    []string{configTool, "-d", card.String(), "-e", "q", cpuModel, offloadEngine},
+		Timeout: queryTimeout,
+	}
+}
+
+// reset makes the card load its stored image by the level: 0 patches the firmware while it runs, 3 restarts the card
+// and its kernel driver. The type of the reset and its synchronisation are left to the tool, which chooses what the
+// card supports.
+func reset(card inventory.PCIAddress, level, lock string) command.Command {
+	return command.Command{
+		Argv:    []string{resetTool, "-d", card.String(), "-l", level, "-y", "r"},
+		Kind:    command.Write,
+		Timeout: resetTimeout,
+		Lock:    lock,
+	}
+}
+
+// reactivate makes the running image the stored one again, in place of one that was burned and never ran. The help text of
+// the tool names the command image_reactivate, which its parser does not know.
+func reactivate(card inventory.PCIAddress, lock string) command.Command {
+	return command.Command{
+		Argv: []string{flintTool, "-d", card.String(), "image_reactivation"},
+		Kind: command.Write,
+		Lock: lock,
+	}
+}
+
+// exitAborted is mstflint's exit code when it decided not to burn, for example because the card already holds the
+// image.
+const exitAborted = 7
+
+var percentages = regexp.MustCompile(`(\d{1,3})%`)
+
+// parsePercent returns the last percentage in a piece of mstflint's progress output, which overwrites itself with
+// carriage returns.
+func parsePercent(text string) (percent int, found bool) {
+	all := percentages.FindAllStringSubmatch(text, -1)
+	if len(all) == 0 {
+		return 0, false
+	}
+	n, err := strconv.Atoi(all[len(all)-1][1])
+	return n, err == nil && n <= 100
 }

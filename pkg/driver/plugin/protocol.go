@@ -6,10 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Tool is the name of the tool that speaks to plugins: Tool VERB REQUEST, where the request is a Request in JSON.
@@ -157,3 +163,149 @@ var (
 	ErrWriting        = errors.New("a running write is never interrupted")
 	ErrStopping       = errors.New("the plugin is stopping")
 )
+
+// Match fits a device when each list that is not empty contains the device's value. Case is ignored.
+type Match struct {
+	Class   inventory.Class
+	Support driver.Support
+	// Vendors and Models are names; VendorIDs and DeviceIDs are PCI ids of four hexadecimal digits.
+	Vendors, VendorIDs, DeviceIDs, Models []string
+	// Transports restrict drives; see inventory.Identity.
+	Transports []string
+	// Kernel are names of kernel drivers.
+	Kernel []string
+}
+
+// Fits reports whether the match fits the device. A device passed through to a virtual machine fits none.
+func (m Match) Fits(id inventory.Identity) bool {
+	return id.Class == m.Class && id.Kernel != "vfio-pci" &&
+		has(m.Vendors, id.Vendor) && has(m.VendorIDs, id.VendorID) && has(m.DeviceIDs, id.DeviceID) && has(m.Models, id.Model) &&
+		has(m.Transports, id.Transport) && has(m.Kernel, id.Kernel)
+}
+
+func has(list []string, value string) bool {
+	return len(list) == 0 || slices.ContainsFunc(list, func(entry string) bool {
+		return inventory.NormalizeID(entry) == inventory.NormalizeID(value)
+	})
+}
+
+// maxMatches bounds the matches of a plugin.
+const maxMatches = 64
+
+// Info is a plugin's description of itself.
+type Info struct {
+	Name, Version string
+	Matches       []Match
+}
+
+// Support is the best level of the matches that fit the device.
+func (i Info) Support(id inventory.Identity) driver.Support {
+	best := driver.SupportNone
+	for _, m := range i.Matches {
+		if m.Fits(id) {
+			best = max(best, m.Support)
+		}
+	}
+	return best
+}
+
+// Check returns all problems of a plugin's info.
+func (i Info) Check() error {
+	errs := []error{CheckName(i.Name)}
+	if !versionForm.MatchString(i.Version) {
+		errs = append(errs, fmt.Errorf("plugin version %q: want printable characters without blanks, at most 64", i.Version))
+	}
+	if len(i.Matches) == 0 || len(i.Matches) > maxMatches {
+		errs = append(errs, fmt.Errorf("the plugin has %d matches, want 1 to %d", len(i.Matches), maxMatches))
+	}
+	for n, m := range i.Matches {
+		var wrong []error
+		for field, list := range map[string][]string{
+			"vendors": m.Vendors, "vendor_ids": m.VendorIDs, "device_ids": m.DeviceIDs, "models": m.Models, "transports": m.Transports,
+			"kernel_drivers": m.Kernel,
+		} {
+			wrong = append(wrong, checkList(field, list))
+		}
+		if !slices.Contains(inventory.Classes(), m.Class) {
+			wrong = append(wrong, fmt.Errorf("unknown class %q", m.Class))
+		}
+		if m.Support < driver.SupportGeneric || m.Support > driver.SupportVendor {
+			wrong = append(wrong, fmt.Errorf("unknown level of support %d", m.Support))
+		}
+		if err := errors.Join(wrong...); err != nil {
+			errs = append(errs, fmt.Errorf("match %d: %w", n+1, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maxMessage bounds a text for people, in bytes.
+const maxMessage = 4096
+
+// Message returns a plugin's text for people, bounded and on one line.
+func Message(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	return strings.TrimSpace(text.Clip(s, maxMessage))
+}
+
+var (
+	nameForm    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
+	versionForm = regexp.MustCompile(`^[!-~]{1,64}$`)
+	taskForm    = regexp.MustCompile(`^[!-~]{1,128}$`)
+)
+
+// CheckName returns an error if the name is not valid for a plugin.
+func CheckName(name string) error {
+	if !nameForm.MatchString(name) {
+		return fmt.Errorf("plugin name %q: want lower-case letters, digits and dashes, at most 40", name)
+	}
+	return nil
+}
+
+// CheckTask returns an error if the id is not valid for a task.
+func CheckTask(id string) error {
+	if !taskForm.MatchString(id) {
+		return fmt.Errorf("task id %q: want printable characters without blanks, at most 128", id)
+	}
+	return nil
+}
+
+// Text returns an error when the text is not one line of at most limit bytes.
+func Text(field, s string, limit int) error {
+	switch {
+	case len(s) > limit:
+		return fmt.Errorf("%s has %d bytes, the limit is %d", field, len(s), limit)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%s is not UTF-8: %q", field, s)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("%s has control characters: %q", field, s)
+	case s != strings.TrimSpace(s):
+		return fmt.Errorf("%s begins or ends with a blank: %q", field, s)
+	}
+	return nil
+}
+
+// maxValues and maxText bound a list, and its values in bytes.
+const (
+	maxValues = 256
+	maxText   = 256
+)
+
+func checkList(field string, list []string) error {
+	if len(list) > maxValues {
+		return fmt.Errorf("%s has %d values, the limit is %d", field, len(list), maxValues)
+	}
+	var errs []error
+	for _, s := range list {
+		if s == "" {
+			errs = append(errs, fmt.Errorf("%s has an empty value", field))
+		}
+		errs = append(errs, Text(field, s, maxText))
+	}
+	return errors.Join(errs...)
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -142,4 +143,125 @@ func optional[T any](ctx context.Context, d *Driver, c command.Command, parse fu
 func unsupported(err error) bool {
 	var failed *command.Error
 	return errors.As(err, &failed) && slices.Contains([]int{exitIllegalRequest, exitInvalidOpcode, exitIllegalWithInfo, exitNoPage}, failed.ExitCode)
+}
+
+// Pieces of an image in bytes.
+const (
+	// usualPiece fits the limits of all controllers and kernels.
+	usualPiece = 4 << 10
+	// maxPiece is what every kernel transfers in one command.
+	maxPiece = 64 << 10
+)
+
+// buffer is the READ BUFFER descriptor of the buffer that microcode is written to (SPC-5, 6.18.5). Its zero value is that of
+// a drive without the descriptor.
+type buffer struct {
+	// Boundary is the power of two that offsets are multiples of; whole where the only offset is 0.
+	Boundary byte
+	// Capacity in bytes; 0 where the drive does not say.
+	Capacity int
+}
+
+const (
+	descriptorLength = 4
+	// whole is the OFFSET BOUNDARY of a drive that takes an image in one command only.
+	whole = 0xff
+)
+
+// parseDescriptor reads the descriptor.
+func parseDescriptor(out []byte) (buffer, error) {
+	if len(out) != descriptorLength {
+		return buffer{}, fmt.Errorf("parse buffer descriptor: %d bytes instead of %d", len(out), descriptorLength)
+	}
+	b := buffer{Boundary: out[0], Capacity: int(out[1])<<16 | int(out[2])<<8 | int(out[3])}
+	if b.Boundary > 24 && b.Boundary != whole {
+		return buffer{}, fmt.Errorf("parse buffer descriptor: an offset of 24 bits cannot be a multiple of 2^%d", b.Boundary)
+	}
+	return b, nil
+}
+
+// piece is how many bytes of an image one command carries.
+func (b buffer) piece() (int, error) {
+	if b.Boundary == whole {
+		return 0, errors.New("the drive takes an image in one command only (READ BUFFER descriptor, offset boundary 0xff), " +
+			"and controllers do not transfer so much at once: use the tool of its vendor")
+	}
+	unit := 1 << b.Boundary
+	if unit > maxPiece {
+		return 0, fmt.Errorf("the drive wants pieces of %d bytes (READ BUFFER descriptor), and controllers may transfer no more than %d: "+
+			"use the tool of its vendor", unit, maxPiece)
+	}
+	size := max(unit, usualPiece)
+	if b.Capacity == 0 {
+		return size, nil
+	}
+	if size = min(size, b.Capacity/unit*unit); size == 0 {
+		return 0, fmt.Errorf("the drive wants pieces of %d bytes for a buffer of %d (READ BUFFER descriptor)", unit, b.Capacity)
+	}
+	return size, nil
+}
+
+// Exit codes of sg3_utils (sg3_utils(8)).
+const (
+	exitNotReady        = 2
+	exitIllegalRequest  = 5
+	exitUnitAttention   = 6
+	exitInvalidOpcode   = 9
+	exitAborted         = 11
+	exitIllegalWithInfo = 17
+	exitReservation     = 24
+	exitBusy            = 26
+	exitTimeout         = 33
+	// exitNoPage is 50 plus EDOM: sg_inq's exit code when the drive does not list the page.
+	exitNoPage = 83
+)
+
+// Additional sense as sg3_utils spells it.
+const (
+	senseInvalidCDB      = "Invalid field in cdb"
+	senseCommandSequence = "Command sequence error"
+)
+
+// says reports whether the tool printed the additional sense.
+func says(r command.Result, sense string) bool {
+	return bytes.Contains(bytes.ToLower(r.Stderr), bytes.ToLower([]byte("Additional sense: "+sense)))
+}
+
+func illegal(r command.Result) bool {
+	return r.ExitCode == exitIllegalRequest || r.ExitCode == exitIllegalWithInfo
+}
+
+// classifyDownload turns the result of a download by sg_write_buffer into an error. The drive has reported that it
+// supports the mode, so an illegal request is about the image, unless it is about a field of the command.
+func classifyDownload(c command.Command, r command.Result) error {
+	switch {
+	case r.ExitCode == 0:
+		return nil
+	case illegal(r) && !says(r, senseInvalidCDB):
+		return driver.Rejectf("the drive does not accept the image: it is damaged, for another model, or prohibited")
+	}
+	return classify(c, r)
+}
+
+func classify(c command.Command, r command.Result) error {
+	reason := "the drive failed the command"
+	switch r.ExitCode {
+	case exitNotReady:
+		reason = "the drive is not ready: try again when it is"
+	case exitIllegalRequest, exitIllegalWithInfo:
+		reason = "the drive rejects a field of the command"
+	case exitUnitAttention:
+		reason = "the drive reports one unit attention after another: find out who resets it and try again"
+	case exitInvalidOpcode:
+		reason = "the drive does not know the command"
+	case exitAborted:
+		reason = "the drive aborted the command: end other programs that update it and try again"
+	case exitReservation:
+		reason = "another host holds a reservation of the drive: release it and try again"
+	case exitBusy:
+		reason = "the drive is busy: try again"
+	case exitTimeout:
+		reason = "the drive did not answer in time: read it before doing anything else"
+	}
+	return command.Failed(c, r, errors.New(reason))
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -150,4 +151,115 @@ func ImageFrom(m *pluginv1.Image) (driver.Image, error) {
 // ImageTo translates the description of an image into a message.
 func ImageTo(img driver.Image) *pluginv1.Image {
 	return &pluginv1.Image{Path: img.Path, Version: string(img.Version), Digest: img.Digest.String(), Size: img.Size}
+}
+
+// pairs is a translation of an enum. Values that are not in it are errors in both directions.
+type pairs[Ours, Theirs comparable] []pair[Ours, Theirs]
+
+type pair[Ours, Theirs comparable] struct {
+	ours   Ours
+	theirs Theirs
+}
+
+func (p pairs[Ours, Theirs]) from(value Theirs) (Ours, error) {
+	for _, one := range p {
+		if one.theirs == value {
+			return one.ours, nil
+		}
+	}
+	var none Ours
+	return none, fmt.Errorf("%T has the unknown value %v", value, value)
+}
+
+func (p pairs[Ours, Theirs]) to(value Ours) (Theirs, error) {
+	for _, one := range p {
+		if one.ours == value {
+			return one.theirs, nil
+		}
+	}
+	var none Theirs
+	return none, fmt.Errorf("%T has the value %v, which the protocol does not know", value, value)
+}
+
+var classes = pairs[inventory.Class, pluginv1.Class]{
+	{inventory.NIC, pluginv1.Class_CLASS_NIC},
+	{inventory.Disk, pluginv1.Class_CLASS_DISK},
+	{inventory.BIOS, pluginv1.Class_CLASS_BIOS},
+	{inventory.StorageController, pluginv1.Class_CLASS_STORAGE_CONTROLLER},
+}
+
+var supports = pairs[driver.Support, pluginv1.Support]{
+	{driver.SupportGeneric, pluginv1.Support_SUPPORT_GENERIC},
+	{driver.SupportMainline, pluginv1.Support_SUPPORT_MAINLINE},
+	{driver.SupportVendor, pluginv1.Support_SUPPORT_VENDOR},
+}
+
+var activations = pairs[inventory.Activation, pluginv1.Activation]{
+	{inventory.ActivateNone, pluginv1.Activation_ACTIVATION_NONE},
+	{inventory.ActivateDeviceReset, pluginv1.Activation_ACTIVATION_DEVICE_RESET},
+	{inventory.ActivateDriverReload, pluginv1.Activation_ACTIVATION_DRIVER_RELOAD},
+	{inventory.ActivateReboot, pluginv1.Activation_ACTIVATION_REBOOT},
+	{inventory.ActivatePowerCycle, pluginv1.Activation_ACTIVATION_POWER_CYCLE},
+}
+
+var rollbacks = pairs[inventory.Rollback, pluginv1.Rollback]{
+	{inventory.RollbackNone, pluginv1.Rollback_ROLLBACK_NONE},
+	{inventory.RollbackReadBack, pluginv1.Rollback_ROLLBACK_READ_BACK},
+	{inventory.RollbackSlot, pluginv1.Rollback_ROLLBACK_SLOT},
+	{inventory.RollbackImage, pluginv1.Rollback_ROLLBACK_IMAGE},
+}
+
+var formats = pairs[inventory.VersionFormat, pluginv1.VersionFormat]{
+	{inventory.FormatPlain, pluginv1.VersionFormat_VERSION_FORMAT_PLAIN},
+	{inventory.FormatDotted, pluginv1.VersionFormat_VERSION_FORMAT_DOTTED},
+}
+
+var slotStates = pairs[inventory.SlotState, pluginv1.SlotState]{
+	{inventory.SlotActive, pluginv1.SlotState_SLOT_STATE_ACTIVE},
+	{inventory.SlotPending, pluginv1.SlotState_SLOT_STATE_PENDING},
+	{inventory.SlotReadOnly, pluginv1.SlotState_SLOT_STATE_READ_ONLY},
+	{inventory.SlotIdle, pluginv1.SlotState_SLOT_STATE_IDLE},
+}
+
+// ActivationFrom translates a kind of activation from a message.
+func ActivationFrom(a pluginv1.Activation) (inventory.Activation, error) { return activations.from(a) }
+
+// ActivationTo translates a kind of activation into a message.
+func ActivationTo(a inventory.Activation) (pluginv1.Activation, error) { return activations.to(a) }
+
+// InfoFrom translates and checks a plugin's info from a message.
+func InfoFrom(m *pluginv1.GetInfoResponse) (plugin.Info, error) {
+	info := plugin.Info{Name: m.GetName(), Version: m.GetVersion()}
+	var errs []error
+	for _, match := range m.GetMatches() {
+		info.Matches = append(info.Matches, plugin.Match{
+			Class: keep(&errs, classes.from, match.GetClass()), Support: keep(&errs, supports.from, match.GetSupport()),
+			Vendors: match.GetVendors(), VendorIDs: match.GetVendorIds(), DeviceIDs: match.GetDeviceIds(), Models: match.GetModels(),
+			Transports: match.GetTransports(), Kernel: match.GetKernelDrivers(),
+		})
+	}
+	if err := errors.Join(append(errs, info.Check())...); err != nil {
+		return plugin.Info{}, err
+	}
+	return info, nil
+}
+
+// InfoTo checks a plugin's info and translates it into a message.
+func InfoTo(info plugin.Info) (*pluginv1.GetInfoResponse, error) {
+	if err := info.Check(); err != nil {
+		return nil, err
+	}
+	m := &pluginv1.GetInfoResponse{Status: OK(), Name: info.Name, Version: info.Version}
+	for _, match := range info.Matches {
+		class, err := classes.to(match.Class)
+		support, err2 := supports.to(match.Support)
+		if err := errors.Join(err, err2); err != nil {
+			return nil, err
+		}
+		m.Matches = append(m.Matches, &pluginv1.Match{
+			Class: class, Support: support, Vendors: match.Vendors, VendorIds: match.VendorIDs, DeviceIds: match.DeviceIDs,
+			Models: match.Models, Transports: match.Transports, KernelDrivers: match.Kernel,
+		})
+	}
+	return m, nil
 }

@@ -3,6 +3,7 @@ package sysfs
 import (
 	"fmt"
 	"io/fs"
+	"regexp"
 
 	"github.com/jaypipes/ghw/pkg/baseboard"
 	"github.com/jaypipes/ghw/pkg/bios"
@@ -81,4 +82,45 @@ func ghwDMI(fsys fs.FS) (*DMI, error) {
 		ProductSerial: machine.SerialNumber, ProductUUID: machine.UUID,
 		BoardName: board.Product, BoardSerial: board.SerialNumber, BIOSVersion: firmware.Version,
 	}, nil
+}
+
+const bootIDFile = "proc/sys/kernel/random/boot_id"
+
+var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// BootID is the UUID the kernel drew when the machine booted (proc/sys/kernel/random/boot_id), empty when it is absent.
+func BootID(fsys fs.FS) (string, error) {
+	data, err := readFile(fsys, bootIDFile)
+	if err != nil || data == nil {
+		return "", err
+	}
+	id := clean(string(data))
+	if !uuidForm.MatchString(id) {
+		return "", fmt.Errorf("read %s: %q is not a UUID", bootIDFile, id)
+	}
+	return id, nil
+}
+
+// lockdownFile lists the levels of the kernel's lockdown and has brackets around the one in force
+// (security/lockdown/lockdown.c).
+const lockdownFile = "sys/kernel/security/lockdown"
+
+var lockdownLevel = regexp.MustCompile(`\[(none|integrity|confidentiality)\]`)
+
+// Lockdown is the level of the kernel's lockdown: "integrity" or "confidentiality", and empty without one. On either level the
+// kernel lets no program write to the configuration space of a PCI device, as Secure Boot asks for. Where the security file
+// system is not mounted, the level is not known and none is returned.
+func Lockdown(fsys fs.FS) (string, error) {
+	data, err := readFile(fsys, lockdownFile)
+	if err != nil || data == nil {
+		return "", err
+	}
+	m := lockdownLevel.FindSubmatch(data)
+	switch {
+	case m == nil:
+		return "", fmt.Errorf("read %s: no known level in %q", lockdownFile, clean(string(data)))
+	case string(m[1]) == "none":
+		return "", nil
+	}
+	return string(m[1]), nil
 }
