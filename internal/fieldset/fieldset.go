@@ -33,6 +33,18 @@ func apply(ctx context.Context, c client.Client, owner client.FieldOwner, part c
 	return nil
 }
 
+// create makes an object with the part of it that owner writes, and changes nothing else of one that exists.
+func create(ctx context.Context, c client.Client, owner client.FieldOwner, part client.Object, what string) error {
+	body, err := Configuration(c, part)
+	if err == nil {
+		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), owner)
+	}
+	if err != nil {
+		return fmt.Errorf("create %s: %w", what, err)
+	}
+	return nil
+}
+
 // Configuration is what a server-side apply sends for an object that has only the fields its manager owns: the fields that its JSON has.
 func Configuration(c client.Client, o client.Object) (*unstructured.Unstructured, error) {
 	kind, err := c.GroupVersionKindFor(o)
@@ -60,14 +72,7 @@ const FieldOwnerCatalog = v1alpha1.FieldOwnerOperator + "-catalog"
 // CreateCatalog creates the catalog of a machine with the machine alone, so that the user owns everything else. It changes nothing of one
 // that exists.
 func CreateCatalog(ctx context.Context, c client.Client, m v1alpha1.CatalogMachine) error {
-	body, err := Configuration(c, &v1alpha1.FirmwareCatalog{ObjectMeta: named(m.CatalogName()), Spec: v1alpha1.FirmwareCatalogSpec{Machine: m}})
-	if err == nil {
-		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(FieldOwnerCatalog))
-	}
-	if err != nil {
-		return fmt.Errorf("create firmware catalog %s: %w", m.CatalogName(), err)
-	}
-	return nil
+	return create(ctx, c, FieldOwnerCatalog, &v1alpha1.FirmwareCatalog{ObjectMeta: named(m.CatalogName()), Spec: v1alpha1.FirmwareCatalogSpec{Machine: m}}, "firmware catalog "+m.CatalogName())
 }
 
 // ApplyCatalog writes the status of a catalog. The catalog controller of the operator does so, and it alone: what a discovery found
@@ -83,14 +88,8 @@ const FieldOwnerQuarantine = v1alpha1.FieldOwnerOperator + "-quarantine"
 // of one that exists.
 func CreateQuarantine(ctx context.Context, c client.Client, d v1alpha1.Digest, model string) error {
 	name := v1alpha1.QuarantineName(d, model)
-	body, err := Configuration(c, &v1alpha1.FirmwareQuarantine{ObjectMeta: named(name), Spec: v1alpha1.FirmwareQuarantineSpec{Digest: d, Model: model}})
-	if err == nil {
-		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(FieldOwnerQuarantine))
-	}
-	if err != nil {
-		return fmt.Errorf("create firmware quarantine %s: %w", name, err)
-	}
-	return nil
+	part := &v1alpha1.FirmwareQuarantine{ObjectMeta: named(name), Spec: v1alpha1.FirmwareQuarantineSpec{Digest: d, Model: model}}
+	return create(ctx, c, FieldOwnerQuarantine, part, "firmware quarantine "+name)
 }
 
 // ApplyQuarantine writes the status of a quarantine. The quarantine controller of the operator does so. The status follows from the one
@@ -115,16 +114,10 @@ func ApplyRollout(ctx context.Context, c client.Client, p *v1alpha1.RolloutPolic
 // wrote there stays. The label gives the operator a field to own: of an object without any field manager, the first apply to its status
 // would make one that owns the defaults, and a person's apply would conflict.
 func EnsureDefaultPolicy(ctx context.Context, c client.Client) error {
-	body, err := Configuration(c, &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{
+	part := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{
 		Name: v1alpha1.DefaultRolloutPolicy, Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldOwnerOperator},
-	}})
-	if err == nil {
-		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(FieldOwnerRollout))
-	}
-	if err != nil {
-		return fmt.Errorf("create rollout policy %s: %w", v1alpha1.DefaultRolloutPolicy, err)
-	}
-	return nil
+	}}
+	return create(ctx, c, FieldOwnerRollout, part, "rollout policy "+v1alpha1.DefaultRolloutPolicy)
 }
 
 // FieldOwnerSource is the field manager of the operator for sources.
