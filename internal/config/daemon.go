@@ -89,56 +89,34 @@ const DefaultToolPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 
 // Validate returns an error that names every invalid setting by its flag.
 func (d Daemon) Validate() error {
-	errs := []error{d.Machine.Validate()}
+	errs := problems{d.Machine.Validate()}
 	if problems := validation.IsDNS1123Subdomain(d.NodeName); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--node-name %q: name this machine's Node: %s", d.NodeName, problems[0]))
 	}
 	if problems := validation.IsDNS1123Label(d.Namespace); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", d.Namespace, problems[0]))
 	}
-	if d.UpdateStrategy != StrategyDaemon && d.UpdateStrategy != StrategyPod {
-		errs = append(errs, fmt.Errorf("--update-strategy %q: want %s or %s, the one of the operator", d.UpdateStrategy, StrategyDaemon, StrategyPod))
-	}
-	if err := validateMaintenance(d.Maintenance); err != nil {
-		errs = append(errs, err)
-	}
-	if none := d.Maintenance == MaintenanceNone; none != d.AllowUndrained {
-		errs = append(errs, fmt.Errorf("--maintenance %s writes devices and reboots the node under running workloads: it must be set together with "+
-			"--allow-undrained, and only for a lab", MaintenanceNone))
-	}
-	if d.ScanInterval < time.Second {
-		errs = append(errs, fmt.Errorf("--scan-interval %s: must be at least 1s", d.ScanInterval))
-	}
-	if d.BootTimeLimit != 0 && d.BootTimeLimit < time.Minute {
-		errs = append(errs, fmt.Errorf("--boot-time-limit %s: must be at least 1m, or 0 for none", d.BootTimeLimit))
-	}
-	if d.HealthTimeout < time.Second || d.HealthTimeout > MaxHealthTimeout {
-		errs = append(errs, fmt.Errorf("--health-timeout %s: must be from 1s to %s", d.HealthTimeout, MaxHealthTimeout))
-	}
-	if d.IsolationTimeout < time.Second || d.IsolationTimeout > MaxIsolationTimeout {
-		errs = append(errs, fmt.Errorf("--isolation-timeout %s: must be from 1s to %s", d.IsolationTimeout, MaxIsolationTimeout))
-	}
-	if err := ValidateCheckTimeout(d.CheckTimeout); err != nil {
-		errs = append(errs, err)
-	}
-	if d.StartTimeout < time.Minute || d.StartTimeout > 24*time.Hour {
-		errs = append(errs, fmt.Errorf("--start-timeout %s: must be from 1m to 24h", d.StartTimeout))
-	}
-	if _, err := d.StepPriorities.Parse(); err != nil {
-		errs = append(errs, err)
-	}
-	if _, err := d.Level(); err != nil {
-		errs = append(errs, err)
-	}
+	errs.when(d.UpdateStrategy != StrategyDaemon && d.UpdateStrategy != StrategyPod,
+		"--update-strategy %q: want %s or %s, the one of the operator", d.UpdateStrategy, StrategyDaemon, StrategyPod)
+	errs = append(errs, validateMaintenance(d.Maintenance), ValidateCheckTimeout(d.CheckTimeout), d.validateVerification())
+	errs.when((d.Maintenance == MaintenanceNone) != d.AllowUndrained, "--maintenance %s writes devices and reboots the node under running workloads: "+
+		"it must be set together with --allow-undrained, and only for a lab", MaintenanceNone)
+	errs.when(d.ScanInterval < time.Second, "--scan-interval %s: must be at least 1s", d.ScanInterval)
+	errs.when(d.BootTimeLimit != 0 && d.BootTimeLimit < time.Minute, "--boot-time-limit %s: must be at least 1m, or 0 for none", d.BootTimeLimit)
+	errs.when(d.HealthTimeout < time.Second || d.HealthTimeout > MaxHealthTimeout,
+		"--health-timeout %s: must be from 1s to %s", d.HealthTimeout, MaxHealthTimeout)
+	errs.when(d.IsolationTimeout < time.Second || d.IsolationTimeout > MaxIsolationTimeout,
+		"--isolation-timeout %s: must be from 1s to %s", d.IsolationTimeout, MaxIsolationTimeout)
+	errs.when(d.StartTimeout < time.Minute || d.StartTimeout > 24*time.Hour, "--start-timeout %s: must be from 1m to 24h", d.StartTimeout)
+	_, badPriority := d.StepPriorities.Parse()
+	_, badLevel := d.Level()
+	errs = append(errs, badPriority, badLevel)
 	if d.ImageServer != "" {
 		if u, err := url.Parse(d.ImageServer); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
 			errs = append(errs, fmt.Errorf("--image-server %q: must be an https URL without user and password", d.ImageServer))
 		}
-		if d.ImageServerCA == "" || d.ImageTokenFile == "" {
-			errs = append(errs, errors.New("--image-server needs --image-server-ca and --image-token-file"))
-		}
+		errs.when(d.ImageServerCA == "" || d.ImageTokenFile == "", "--image-server needs --image-server-ca and --image-token-file")
 	}
-	errs = append(errs, d.validateVerification())
 	return errors.Join(errs...)
 }
 
@@ -161,41 +139,24 @@ func ValidateCheckTimeout(d time.Duration) error {
 }
 
 // Level is the log level.
-func (d Daemon) Level() (slog.Level, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(d.LogLevel)); err != nil {
-		return l, fmt.Errorf("--log-level %q: want debug, info, warn or error", d.LogLevel)
-	}
-	return l, nil
-}
+func (d Daemon) Level() (slog.Level, error) { return level(d.LogLevel) }
 
 // Validate returns an error that names every invalid setting by its flag.
 func (m Machine) Validate() error {
-	var errs []error
+	var errs problems
 	for flag, dir := range map[string]string{"--host-root": m.HostRoot, "--state-dir": m.StateDir} {
-		if !filepath.IsAbs(dir) {
-			errs = append(errs, fmt.Errorf("%s %q: must be an absolute path", flag, dir))
-		}
+		errs.when(!filepath.IsAbs(dir), "%s %q: must be an absolute path", flag, dir)
 	}
-	if m.ProfileDir != "" && !filepath.IsAbs(m.ProfileDir) {
-		errs = append(errs, fmt.Errorf("--profile-dir %q: must be an absolute path, or empty for none", m.ProfileDir))
-	}
+	errs.when(m.ProfileDir != "" && !filepath.IsAbs(m.ProfileDir), "--profile-dir %q: must be an absolute path, or empty for none", m.ProfileDir)
 	for _, transport := range m.NVMeTransports {
-		if !slices.Contains(nvmeTransports, transport) {
-			errs = append(errs, fmt.Errorf("--nvme-transports %q: want %s", transport, strings.Join(nvmeTransports, ", ")))
-		}
+		errs.when(!slices.Contains(nvmeTransports, transport), "--nvme-transports %q: want %s", transport, strings.Join(nvmeTransports, ", "))
 	}
-	if m.PluginDir != "" && m.PluginDir != NoPlugins && !filepath.IsAbs(m.PluginDir) {
-		errs = append(errs, fmt.Errorf("--plugin-dir %q: must be an absolute path, or %s for none", m.PluginDir, NoPlugins))
-	}
+	errs.when(m.PluginDir != "" && m.PluginDir != NoPlugins && !filepath.IsAbs(m.PluginDir),
+		"--plugin-dir %q: must be an absolute path, or %s for none", m.PluginDir, NoPlugins)
 	tools := m.Tools()
-	if len(tools) == 0 {
-		errs = append(errs, errors.New("--tool-path is empty: name at least one directory"))
-	}
+	errs.when(len(tools) == 0, "--tool-path is empty: name at least one directory")
 	for _, dir := range tools {
-		if !filepath.IsAbs(dir) {
-			errs = append(errs, fmt.Errorf("--tool-path: %q must be an absolute path", dir))
-		}
+		errs.when(!filepath.IsAbs(dir), "--tool-path: %q must be an absolute path", dir)
 	}
 	return errors.Join(errs...)
 }
@@ -227,16 +188,15 @@ const (
 )
 
 func (d Daemon) validateVerification() error {
-	var errs []error
+	var errs problems
 	switch {
 	case d.ImageVerification != ImagesSigned && d.ImageVerification != ImagesSignedIfKeys:
 		errs = append(errs, fmt.Errorf("--image-verification %q: want %s or %s", d.ImageVerification, ImagesSigned, ImagesSignedIfKeys))
 	case d.ImageVerification == ImagesSigned && d.ImageKeysDir == "":
 		errs = append(errs, fmt.Errorf("--image-verification %s needs --image-keys-dir, or every image is refused", ImagesSigned))
 	}
-	if d.ImageKeysDir != "" && !filepath.IsAbs(d.ImageKeysDir) {
-		errs = append(errs, fmt.Errorf("--image-keys-dir %q: must be an absolute path, or empty for no keys", d.ImageKeysDir))
-	}
+	errs.when(d.ImageKeysDir != "" && !filepath.IsAbs(d.ImageKeysDir),
+		"--image-keys-dir %q: must be an absolute path, or empty for no keys", d.ImageKeysDir)
 	return errors.Join(errs...)
 }
 
@@ -247,7 +207,7 @@ type StepPriorities []string
 // Parse returns the priorities by key, and an error that names every invalid setting.
 func (s StepPriorities) Parse() (map[string]int32, error) {
 	out := map[string]int32{}
-	var errs []error
+	var errs problems
 	for _, setting := range s {
 		key, value, ok := strings.Cut(setting, "=")
 		n, err := strconv.ParseInt(value, 10, 32)

@@ -65,7 +65,7 @@ const MaxQuietPeriod = 24 * time.Hour
 
 // Validate names every setting that cannot be worked with, by its flag.
 func (o Operator) Validate() error {
-	var errs []error
+	var errs problems
 	if problems := validation.IsDNS1123Label(o.Namespace); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problems[0]))
 	}
@@ -78,49 +78,31 @@ func (o Operator) Validate() error {
 	if pod := slices.Contains(o.UpdateStrategies, StrategyPod); pod != (o.PodHandlers != "") {
 		errs = append(errs, fmt.Errorf("--pod-handlers %q: must be set with --update-strategy=%s, and only with it", o.PodHandlers, StrategyPod))
 	}
-	if err := validateMaintenance(o.Maintenance); err != nil {
-		errs = append(errs, err)
-	}
-	if !filepath.IsAbs(o.StoreDir) {
-		errs = append(errs, fmt.Errorf("--store-dir %q: must be an absolute path", o.StoreDir))
-	}
-	if o.FileSourceDir != "" && !filepath.IsAbs(o.FileSourceDir) {
-		errs = append(errs, fmt.Errorf("--file-source-dir %q: must be an absolute path, or empty to refuse file URLs", o.FileSourceDir))
-	}
-	if o.ExpectedJobDuration < time.Minute || o.ExpectedJobDuration > MaxExpectedJobDuration {
-		errs = append(errs, fmt.Errorf("--expected-job-duration %s: must be from 1m to %s", o.ExpectedJobDuration, MaxExpectedJobDuration))
-	}
-	if o.QuietPeriod < 0 || o.QuietPeriod > MaxQuietPeriod {
-		errs = append(errs, fmt.Errorf("--quiet-period %s: must be from 0s to %s", o.QuietPeriod, MaxQuietPeriod))
-	}
+	errs.when(!filepath.IsAbs(o.StoreDir), "--store-dir %q: must be an absolute path", o.StoreDir)
+	errs.when(o.FileSourceDir != "" && !filepath.IsAbs(o.FileSourceDir),
+		"--file-source-dir %q: must be an absolute path, or empty to refuse file URLs", o.FileSourceDir)
+	errs.when(o.ExpectedJobDuration < time.Minute || o.ExpectedJobDuration > MaxExpectedJobDuration,
+		"--expected-job-duration %s: must be from 1m to %s", o.ExpectedJobDuration, MaxExpectedJobDuration)
+	errs.when(o.QuietPeriod < 0 || o.QuietPeriod > MaxQuietPeriod, "--quiet-period %s: must be from 0s to %s", o.QuietPeriod, MaxQuietPeriod)
 	if _, _, err := net.SplitHostPort(o.ImageServerAddress); err != nil {
 		errs = append(errs, fmt.Errorf("--image-server-bind-address %q: want host:port or :port", o.ImageServerAddress))
 	}
 	if _, err := netip.ParseAddr(o.ImageServerPodIP); o.ImageServerPodIP != "" && err != nil {
 		errs = append(errs, fmt.Errorf("--image-server-pod-ip %q: want an IP address, or nothing", o.ImageServerPodIP))
 	}
-	if len(o.ImageServerNames) == 0 {
-		errs = append(errs, errors.New("--image-server-dns-names is empty: name the host by which the daemons reach the operator"))
-	}
+	errs.when(len(o.ImageServerNames) == 0, "--image-server-dns-names is empty: name the host by which the daemons reach the operator")
 	for flag, address := range map[string]string{"--health-probe-bind-address": o.ProbeAddress, "--metrics-bind-address": o.MetricsAddress} {
 		if _, _, err := net.SplitHostPort(address); address != "0" && err != nil {
 			errs = append(errs, fmt.Errorf("%s %q: want host:port, :port, or 0 to disable it", flag, address))
 		}
 	}
-	if _, err := o.Level(); err != nil {
-		errs = append(errs, err)
-	}
+	_, badLevel := o.Level()
+	errs = append(errs, validateMaintenance(o.Maintenance), badLevel)
 	return errors.Join(errs...)
 }
 
 // Level is the log level.
-func (o Operator) Level() (slog.Level, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(o.LogLevel)); err != nil {
-		return l, fmt.Errorf("--log-level %q: want debug, info, warn or error", o.LogLevel)
-	}
-	return l, nil
-}
+func (o Operator) Level() (slog.Level, error) { return level(o.LogLevel) }
 
 // PublishedImageServer is where daemons reach the image server without a name, as host:port; empty where that is not known.
 func (o Operator) PublishedImageServer() string {
@@ -155,4 +137,22 @@ func validateMaintenance(how string) error {
 		return nil
 	}
 	return fmt.Errorf("--maintenance %q: want %s, %s or %s", how, MaintenanceOperator, MaintenanceDrain, MaintenanceNone)
+}
+
+func level(name string) (slog.Level, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(name)); err != nil {
+		return l, fmt.Errorf("--log-level %q: want debug, info, warn or error", name)
+	}
+	return l, nil
+}
+
+// problems are what is wrong with a config.
+type problems []error
+
+// when adds a problem where the condition holds.
+func (p *problems) when(holds bool, format string, args ...any) {
+	if holds {
+		*p = append(*p, fmt.Errorf(format, args...))
+	}
 }
