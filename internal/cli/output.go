@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -59,9 +60,7 @@ func columns(w io.Writer, header []string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range append([][]string{header}, rows...) {
 		for i, cell := range row {
-			if cell == "" {
-				cell = "-"
-			}
+			cell = cmp.Or(cell, "-")
 			if i > 0 {
 				_, _ = io.WriteString(t, "\t")
 			}

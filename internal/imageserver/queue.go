@@ -1,6 +1,7 @@
 package imageserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -28,21 +29,12 @@ type Limits struct {
 }
 
 func (l Limits) orDefaults() Limits {
-	set := func(field *int, byDefault int) {
-		if *field == 0 {
-			*field = byDefault
-		}
-	}
-	set(&l.Transfers, 64)
-	set(&l.PerNode, 2)
-	set(&l.Waiting, 512)
-	set(&l.WaitingPerNode, 2)
-	if l.Patience == 0 {
-		l.Patience = 15 * time.Second
-	}
-	if l.Chunk == 0 {
-		l.Chunk = 30 * time.Second
-	}
+	l.Transfers = cmp.Or(l.Transfers, 64)
+	l.PerNode = cmp.Or(l.PerNode, 2)
+	l.Waiting = cmp.Or(l.Waiting, 512)
+	l.WaitingPerNode = cmp.Or(l.WaitingPerNode, 2)
+	l.Patience = cmp.Or(l.Patience, 15*time.Second)
+	l.Chunk = cmp.Or(l.Chunk, 30*time.Second)
 	return l
 }
 

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -98,9 +99,7 @@ func (p *pass) denied(c *candidate) (Reason, string) {
 // outside keeps a job while no window is open, and one that is expected to take longer than what is left of the window.
 func (p *pass) outside(c *candidate) (Reason, string) {
 	s, expected := p.calendar(c.pool), c.job.Expected
-	if expected == 0 {
-		expected = c.pool.Expected
-	}
+	expected = cmp.Or(expected, c.pool.Expected)
 	switch {
 	case !s.Open:
 		return OutsideWindow, fmt.Sprintf("Rollout policy %s: %s.", c.pool.Name, c.pool.opening)
@@ -161,8 +160,6 @@ func Opening(s window.State) string {
 
 // at is a time as people of the zone write it.
 func at(t time.Time, zone *time.Location) string {
-	if zone == nil {
-		zone = time.UTC
-	}
+	zone = cmp.Or(zone, time.UTC)
 	return t.In(zone).Format("Mon 2006-01-02 15:04 ") + zone.String()
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -73,9 +74,7 @@ func differences(n *match.Near) string {
 	var out []string
 	for _, d := range n.Differs {
 		has := d.Has
-		if has == "" {
-			has = "no value"
-		}
+		has = cmp.Or(has, "no value")
 		out = append(out, fmt.Sprintf("%s (the device reports %s)", d.Field, has))
 	}
 	return strings.Join(out, ", ")
@@ -94,9 +93,7 @@ func joined(sentences ...string) string {
 func templateTrouble(t match.Tally) (text, reason string) {
 	var all []string
 	add := func(r, s string) {
-		if reason == "" {
-			reason = r
-		}
+		reason = cmp.Or(reason, r)
 		all = append(all, s)
 	}
 	if t.Conflicting > 0 {

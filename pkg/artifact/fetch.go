@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -65,21 +66,13 @@ type Fetcher struct {
 
 // NewFetcher returns a Fetcher.
 func NewFetcher(c FetchConfig) *Fetcher {
-	if c.MaxBytes == 0 {
-		c.MaxBytes = 1 << 30
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 30 * time.Minute
-	}
-	if c.StallTimeout == 0 {
-		c.StallTimeout = time.Minute
-	}
+	c.MaxBytes = cmp.Or(c.MaxBytes, 1<<30)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Minute)
+	c.StallTimeout = cmp.Or(c.StallTimeout, time.Minute)
 	if c.Proxy == nil {
 		c.Proxy = http.ProxyFromEnvironment
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Wait == nil {
 		c.Wait = pause.For
 	}

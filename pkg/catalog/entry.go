@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -195,9 +196,7 @@ func (p OCI) entries(m TaggedManifest, said string) (Entries, error) {
 		if e.URL != "" || e.Digest != "" {
 			return nil, fault(InvalidCatalog, "parse annotation %s of tag %.128q: entry %d names url or digest, and its file is that of the artifact", EntriesAnnotation, m.Tag, i)
 		}
-		if e.Version == "" {
-			e.Version = m.Tag
-		}
+		e.Version = cmp.Or(e.Version, m.Tag)
 		e.URL = p.Repository + "@" + m.Manifest.String()
 		if m.File != (inventory.Digest{}) {
 			e.Digest = m.File.String()

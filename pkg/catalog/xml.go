@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -36,12 +37,8 @@ const (
 )
 
 func (l Limits) orDefaults() Limits {
-	if l.Bytes == 0 {
-		l.Bytes = defaultBytes
-	}
-	if l.Entries == 0 {
-		l.Entries = defaultEntries
-	}
+	l.Bytes = cmp.Or(l.Bytes, defaultBytes)
+	l.Entries = cmp.Or(l.Entries, defaultEntries)
 	return l
 }
 

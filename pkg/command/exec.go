@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,9 +95,7 @@ func NewExecRunner(cfg Config) (*ExecRunner, error) {
 	if cfg.BootID == nil {
 		cfg.BootID = kernelBootID
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.MaxOutput = orDefault(cfg.MaxOutput, 4<<20)
 	cfg.MaxInMemory = orDefault(cfg.MaxInMemory, MaxInMemory)
 	cfg.QueryTimeout = orDefault(cfg.QueryTimeout, time.Minute)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"net"
@@ -66,12 +67,8 @@ func New(cfg Config) (*Host, error) {
 	if len(cfg.NVMeTransports) == 0 {
 		cfg.NVMeTransports = []string{pcie}
 	}
-	if cfg.InspectTimeout == 0 {
-		cfg.InspectTimeout = 30 * time.Second
-	}
-	if cfg.Parallel == 0 {
-		cfg.Parallel = 8
-	}
+	cfg.InspectTimeout = cmp.Or(cfg.InspectTimeout, 30*time.Second)
+	cfg.Parallel = cmp.Or(cfg.Parallel, 8)
 	return &Host{
 		cfg: cfg, turns: map[string]chan struct{}{}, chosen: map[string]string{}, names: map[pciID]string{},
 		boards: boards{last: map[string]board{}, apart: map[string]board{}},

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -40,9 +41,7 @@ func Apply(r Record, a Action, bootID string, now time.Time) Record {
 
 func (r *Record) settle(a Action, bootID string, now time.Time) {
 	s := &r.Steps[a.Step]
-	if s.BootID == "" {
-		s.BootID = bootID
-	}
+	s.BootID = cmp.Or(s.BootID, bootID)
 	s.State, s.Message = a.State, a.Message
 	if s.Attempt > 0 {
 		s.Finished = &now

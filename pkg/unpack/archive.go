@@ -3,6 +3,7 @@ package unpack
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,21 +65,11 @@ type Limits struct {
 const ratioGrace = 1 << 20
 
 func (l Limits) withDefaults() Limits {
-	if l.Entries == 0 {
-		l.Entries = 20_000
-	}
-	if l.Bytes == 0 {
-		l.Bytes = 8 << 30
-	}
-	if l.MemberBytes == 0 {
-		l.MemberBytes = 1 << 30
-	}
-	if l.Ratio == 0 {
-		l.Ratio = 200
-	}
-	if l.Memory == 0 {
-		l.Memory = 64 << 20
-	}
+	l.Entries = cmp.Or(l.Entries, 20_000)
+	l.Bytes = cmp.Or(l.Bytes, 8<<30)
+	l.MemberBytes = cmp.Or(l.MemberBytes, 1<<30)
+	l.Ratio = cmp.Or(l.Ratio, 200)
+	l.Memory = cmp.Or(l.Memory, 64<<20)
 	return l
 }
 

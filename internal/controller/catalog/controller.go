@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -69,9 +70,7 @@ func (r *Reconciler) Discoveries() *Discoveries { return r.discoveries }
 
 // SetupWithManager adds the controller and its queue to the manager.
 func SetupWithManager(mgr manager.Manager, o Options) error {
-	if o.Collect == 0 {
-		o.Collect = 30 * time.Second
-	}
+	o.Collect = cmp.Or(o.Collect, 30*time.Second)
 	r := New(mgr.GetClient(), o)
 	ended := make(chan event.TypedGenericEvent[string], 1024)
 	r.discoveries.Ended = func(name string) { ended <- event.TypedGenericEvent[string]{Object: name} }

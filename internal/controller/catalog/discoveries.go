@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -105,15 +106,9 @@ type run struct {
 
 // NewDiscoveries returns an empty queue.
 func NewDiscoveries(b Bounds, now func() time.Time) *Discoveries {
-	if b.Parallel == 0 {
-		b.Parallel = 2
-	}
-	if b.Waiting == 0 {
-		b.Waiting = 64
-	}
-	if b.Deadline == 0 {
-		b.Deadline = 30 * time.Minute
-	}
+	b.Parallel = cmp.Or(b.Parallel, 2)
+	b.Waiting = cmp.Or(b.Waiting, 64)
+	b.Deadline = cmp.Or(b.Deadline, 30*time.Minute)
 	return &Discoveries{
 		bounds: b, now: now, Ended: func(string) {}, wake: make(chan struct{}, 1),
 		running: map[string]*run{}, outcomes: map[string]Outcome{},

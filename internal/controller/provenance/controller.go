@@ -1,6 +1,7 @@
 package provenance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -58,12 +59,8 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Collect == 0 {
-		o.Collect = time.Second
-	}
-	if o.Concurrency == 0 {
-		o.Concurrency = 4
-	}
+	o.Collect = cmp.Or(o.Collect, time.Second)
+	o.Concurrency = cmp.Or(o.Concurrency, 4)
 	r := New(mgr.GetClient(), o.Now)
 	err := ctrl.NewControllerManagedBy(mgr).Named("provenance").
 		Watches(&v1alpha1.NodeFirmware{}, delayed(o.Collect, toItself), builder.WithPredicates(firmwareChanged)).

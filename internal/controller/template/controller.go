@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -41,15 +42,9 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.StatusInterval == 0 {
-		o.StatusInterval = time.Second
-	}
-	if o.Resync == 0 {
-		o.Resync = 10 * time.Minute
-	}
-	if o.Concurrency == 0 {
-		o.Concurrency = 8
-	}
+	o.StatusInterval = cmp.Or(o.StatusInterval, time.Second)
+	o.Resync = cmp.Or(o.Resync, 10*time.Minute)
+	o.Concurrency = cmp.Or(o.Concurrency, 8)
 	return o
 }
 

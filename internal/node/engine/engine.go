@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,9 +182,7 @@ func New(cfg Config) *Engine {
 	if cfg.Limits == (step.Limits{}) {
 		cfg.Limits = step.DefaultLimits()
 	}
-	if cfg.Poll == 0 {
-		cfg.Poll = defaultPoll
-	}
+	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -197,9 +196,7 @@ func New(cfg Config) *Engine {
 	if cfg.Notify == nil {
 		cfg.Notify = func(Snapshot) {}
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), cancelled: map[string]*cancelling{}}
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -144,9 +145,7 @@ func (m *memory) unhealthy(devices []string, f step.Failure) {
 			d.Unhealthy = &journal.UnhealthyMark{
 				Since: m.now, Job: m.job.Name, Message: text.Clip(message, maxMessage), Retry: m.job.Retry,
 			}
-			if d.LastGood == "" {
-				d.LastGood = from
-			}
+			d.LastGood = cmp.Or(d.LastGood, from)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ func (x *execution) archiveRunning(ctx context.Context, s step.Step) *step.Retur
 		return x.atHand(ctx, s, d, drv, u, ret)
 	}
 	ret.Rollback = inventory.RollbackNone
-	if ret.RollbackMessage == "" {
-		ret.RollbackMessage = "the driver declares no way to restore it"
-	}
+	ret.RollbackMessage = cmp.Or(ret.RollbackMessage, "the driver declares no way to restore it")
 	return ret
 }
 

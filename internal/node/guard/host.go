@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -350,9 +351,7 @@ const alivePoll = 100 * time.Millisecond
 // awaitAlive waits until the guard runs: a static pod that the kubelet refuses guards nothing, and the kubelet tells only its log.
 func (h Host) awaitAlive(ctx context.Context) error {
 	limit := h.Patience
-	if limit == 0 {
-		limit = patience
-	}
+	limit = cmp.Or(limit, patience)
 	ctx, done := context.WithTimeout(ctx, limit)
 	defer done()
 	tick := time.NewTicker(alivePoll)

@@ -78,24 +78,14 @@ type Store struct {
 
 // Open returns the store, and creates its directory if it is missing.
 func Open(c Config) (*Store, error) {
-	if c.MaxImageBytes == 0 {
-		c.MaxImageBytes = 1 << 30
-	}
-	if c.MaxDirBytes == 0 {
-		c.MaxDirBytes = 2 << 30
-	}
-	if c.StallTimeout == 0 {
-		c.StallTimeout = 30 * time.Second
-	}
-	if c.Attempts == 0 {
-		c.Attempts = 5
-	}
+	c.MaxImageBytes = cmp.Or(c.MaxImageBytes, 1<<30)
+	c.MaxDirBytes = cmp.Or(c.MaxDirBytes, 2<<30)
+	c.StallTimeout = cmp.Or(c.StallTimeout, 30*time.Second)
+	c.Attempts = cmp.Or(c.Attempts, 5)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.MaxInMemory == 0 {
-		c.MaxInMemory = command.MaxInMemory
-	}
+	c.MaxInMemory = cmp.Or(c.MaxInMemory, command.MaxInMemory)
 	if c.Free == nil {
 		c.Free = Free
 	}

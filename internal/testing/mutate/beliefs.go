@@ -6,7 +6,7 @@ func beliefs() []Mutant {
 		set       = "internal/quarantine/set.go"
 		report    = "internal/quarantine/report.go"
 		clearance = "pkg/plan/requested.go"
-		retry     = "internal/controller/planner/retry.go"
+		retry     = "internal/controller/planner/due.go"
 	)
 	return []Mutant{
 		{What: "the report of a job that was never admitted is believed", File: report, Old: "if !j.Admitted() {", New: "if j.Admitted() && !j.Admitted() {"},

@@ -2,6 +2,7 @@ package devlink
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -141,9 +142,7 @@ func (p searchPath) set(value string) error {
 	f, err := os.OpenFile(p.file, os.O_WRONLY|os.O_TRUNC, 0)
 	if err == nil {
 		text := value
-		if text == "" {
-			text = "\x00"
-		}
+		text = cmp.Or(text, "\x00")
 		_, err = f.WriteString(text)
 		err = errors.Join(err, f.Close())
 	}

@@ -1,6 +1,7 @@
 package nvmetool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -67,12 +68,8 @@ type Tool struct {
 
 // Run executes the command in the arguments and returns the exit code.
 func (t Tool) Run(args []string, stdout, stderr io.Writer) int {
-	if t.Return == 0 {
-		t.Return = 3 * time.Minute
-	}
-	if t.Pause == 0 {
-		t.Pause = 250 * time.Millisecond
-	}
+	t.Return = cmp.Or(t.Return, 3*time.Minute)
+	t.Pause = cmp.Or(t.Pause, 250*time.Millisecond)
 	code, err := t.run(args, stdout)
 	if err != nil {
 		_, _ = fmt.Fprintf(stderr, "%s: %v\n", Name, err)

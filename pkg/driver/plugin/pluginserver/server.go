@@ -1,6 +1,7 @@
 package pluginserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,9 +46,7 @@ const readGrace = 5 * time.Second
 // finished. The socket's file stays: it marks the plugin as installed, so that no other driver takes its devices while it restarts. Remove
 // it to uninstall the plugin.
 func Serve(ctx context.Context, d driver.Driver, socket string, o Options) error {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	info := plugin.Info{Name: d.Name(), Version: d.Version(), Matches: o.Matches}
 	if err := info.Check(); err != nil {
 		return fmt.Errorf("serve plugin: %w", err)

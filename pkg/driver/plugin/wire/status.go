@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,14 +60,10 @@ func StatusFrom(s *pluginv1.Status) error {
 	case pluginv1.Code_CODE_OK:
 		return nil
 	case pluginv1.Code_CODE_REJECTED:
-		if message == "" {
-			message = "the plugin does not say why"
-		}
+		message = cmp.Or(message, "the plugin does not say why")
 		return &driver.RejectedError{Reason: message}
 	case pluginv1.Code_CODE_FAILED:
-		if message == "" {
-			message = "the plugin does not say what went wrong"
-		}
+		message = cmp.Or(message, "the plugin does not say what went wrong")
 		return errors.New(message)
 	default:
 	}
