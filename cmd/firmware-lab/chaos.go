@@ -30,8 +30,8 @@ func chaosCommand() *cobra.Command {
 			if o.Scenarios, err = chaos.Named(scenarios); err != nil {
 				return err
 			}
-			if o.Seeds < 0 || o.Model < 0 {
-				return errors.New("--seeds and --model must not be negative; 0 runs none")
+			if o.Seeds < 0 {
+				return errors.New("--seeds must not be negative; 0 runs none")
 			}
 			if term.IsTerminal(int(os.Stderr.Fd())) {
 				o.Progress = progressLine(c.ErrOrStderr())
@@ -46,7 +46,6 @@ func chaosCommand() *cobra.Command {
 	f := c.Flags()
 	f.IntVar(&o.Seeds, "seeds", 1000, "number of seeded random sequences of faults")
 	f.Uint64Var(&o.Seed, "seed", 1, "first seed")
-	f.IntVar(&o.Model, "model", 100_000, "number of schedules of the pure model")
 	f.StringSliceVar(&scenarios, "scenarios", []string{"all"}, "scenarios to interrupt at every boundary: all, none, or names")
 	f.IntVar(&o.Workers, "workers", 0, "how many hosts are simulated at once (default: one per processor)")
 	f.StringVar(&o.Dir, "dir", "", "directory for the simulated hosts (default: one in memory where there is one)")
@@ -59,10 +58,8 @@ func chaosCommand() *cobra.Command {
 func conclude(out io.Writer, report *chaos.Report, err error, file string) error {
 	report.Interrupted = err != nil
 	report.Summary(out)
-	if file != "" {
-		if failed := report.Write(file); failed != nil {
-			return errors.Join(err, failed)
-		}
+	if failed := writeReport(file, report); failed != nil {
+		return errors.Join(err, failed)
 	}
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -37,9 +37,7 @@ func demoCommand() *cobra.Command {
 			err = errors.Join(err, l.Close())
 			if report != nil {
 				report.Summary(c.OutOrStdout())
-				if reportFile != "" {
-					err = errors.Join(err, report.Write(reportFile))
-				}
+				err = errors.Join(err, writeReport(reportFile, report))
 			}
 			if err != nil {
 				return errors.Join(err, o.keep(c))

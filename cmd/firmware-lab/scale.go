@@ -43,10 +43,7 @@ func scaleCommand() *cobra.Command {
 				return err
 			}
 			report.Summary(c.OutOrStdout())
-			if reportFile != "" {
-				err = report.Write(reportFile)
-			}
-			return errors.Join(err, removeDir())
+			return errors.Join(writeReport(reportFile, report), removeDir())
 		},
 	}
 	f := c.Flags()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -171,7 +172,7 @@ func flagError(flag string, err error) error {
 }
 
 func (f *simulateFlags) write(r *simulation.Result) error {
-	return errors.Join(toFile(f.out, r.WritePicture), toFile(f.report, r.Report.Write))
+	return errors.Join(toFile(f.out, r.WritePicture), writeReport(f.report, r.Report))
 }
 
 // toFile writes a file, if one is named.
@@ -184,4 +185,13 @@ func toFile(name string, write func(io.Writer) error) (err error) {
 		return fmt.Errorf("write result: %w", err)
 	}
 	return errors.Join(write(out), out.Close())
+}
+
+// writeReport writes a report as JSON, if a file is named.
+func writeReport(name string, report any) error {
+	return toFile(name, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(report)
+	})
 }

@@ -1,9 +1,6 @@
 package simulation
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -76,14 +73,4 @@ type jobCounts struct {
 type WaitCount struct {
 	Nodes   int    `json:"nodes"`
 	Message string `json:"message"`
-}
-
-// Write writes the report as JSON.
-func (r Report) Write(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	if err := e.Encode(r); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
 }

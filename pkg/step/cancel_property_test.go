@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"maps"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,41 +16,44 @@ import (
 // Whenever a person cancels, gracefully, with a grace period or by force, and whatever dies when: no write is ended, no step
 // begins, and the job ends as it may end (R000-62, R000-66).
 func TestEveryCancelledSchedule(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w, r := newWorld(t)
-		reason, round := "wrong night", 0
-		at, forceAt := rapid.IntRange(0, 60).Draw(t, "cancelled in round"), rapid.IntRange(0, 90).Draw(t, "by force in round")
-		graceUntil := at + rapid.IntRange(0, 20).Draw(t, "rounds of grace")
-		w.person = func(f *step.Facts) {
-			if round++; round < min(at, forceAt) {
-				return
-			}
-			f.Cancel, f.CancelForce = &reason, round >= forceAt
-			f.CancelGrace = !f.CancelForce && round < graceUntil
-		}
-		w.watch = func(r step.Record, f step.Facts, a step.Action) {
-			i := r.Current()
-			if f.Cancel == nil || r.Failure != nil || i < 0 || r.Steps[i].Kind == plan.Release {
-				return
-			}
-			s := r.Steps[i]
-			if s.State == step.Running && !s.Interruptible {
-				assert.NotEmpty(t, step.CancelAwaits(r, f.CancelGrace), "%s is waited for, and nothing says so", s.Kind)
-			}
-			if a.Failure != nil && a.Failure.Reason == step.Cancelled {
-				assert.True(t, s.State == step.Pending || s.Interruptible, "%s was cancelled while it ran", s.Kind)
-				assert.Empty(t, a.Failure.Blames)
-				if d := w.devices[s.Device]; d != nil && s.Writes() {
-					require.Zero(t, d.orphan, "a write to %s was cancelled", s.Device)
+	for seed := range uint64(2_000) {
+		requireSound(t, seed, func(w *world) {
+			random, reason, round := rand.New(rand.NewPCG(seed, 0x63616e63)), "wrong night", 0
+			at, forceAt := random.IntN(61), random.IntN(91)
+			graceUntil := at + random.IntN(21)
+			w.person = func(f *step.Facts) {
+				if round++; round < min(at, forceAt) {
+					return
 				}
+				f.Cancel, f.CancelForce = &reason, round >= forceAt
+				f.CancelGrace = !f.CancelForce && round < graceUntil
 			}
-			if a.Verb == step.Begin {
-				assert.True(t, s.State == step.Running || !r.Wrote() && (s.Kind == plan.Verify || s.Kind == plan.Health), "%s began", s.Kind)
-			}
+			w.watch = w.judgeCancellation
+		})
+	}
+}
+
+// judgeCancellation judges what is decided about a job that a person cancelled.
+func (w *world) judgeCancellation(r step.Record, f step.Facts, a step.Action) {
+	i := r.Current()
+	if f.Cancel == nil || r.Failure != nil || i < 0 || r.Steps[i].Kind == plan.Release {
+		return
+	}
+	s := r.Steps[i]
+	if s.State == step.Running && !s.Interruptible && len(step.CancelAwaits(r, f.CancelGrace)) == 0 {
+		w.violate("R000-62", "%s is waited for, and nothing says so", s.Kind)
+	}
+	if a.Failure != nil && a.Failure.Reason == step.Cancelled {
+		if s.State != step.Pending && !s.Interruptible || len(a.Failure.Blames) > 0 {
+			w.violate("R000-62", "%s was cancelled while it ran, and %v are blamed", s.Kind, a.Failure.Blames)
 		}
-		run(t, w, &r)
-		judgeEnd(t, w, r)
-	})
+		if d := w.device(s.Device); d != nil && s.Writes() && w.now < d.until {
+			w.violate("R000-66", "a write to %s was cancelled", s.Device)
+		}
+	}
+	if a.Verb == step.Begin && s.State != step.Running && (r.Wrote() || s.Kind != plan.Verify && s.Kind != plan.Health) {
+		w.violate("R000-66", "%s began", s.Kind)
+	}
 }
 
 // After a cancellation by force no step of a driver that changes something does another round, whatever dies when (R000-66).

@@ -10,15 +10,12 @@ import (
 	"runtime"
 	"sync"
 	"time"
-
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/chaos/model"
 )
 
 // The campaigns.
 const (
 	CampaignBoundaries = "boundaries"
 	CampaignRandom     = "random"
-	CampaignModel      = "model"
 )
 
 // Options are what is broken and how often.
@@ -26,8 +23,6 @@ type Options struct {
 	// Seed is the first seed, and Seeds how many random sequences of faults are run.
 	Seed  uint64
 	Seeds int
-	// Model is how many schedules the pure model runs through.
-	Model int
 	// Scenarios whose every boundary is broken in every way; nil for all, empty for none.
 	Scenarios []Scenario
 	// Workers run at once; zero for one a processor.
@@ -52,7 +47,7 @@ func Campaign(ctx context.Context, o Options) (*Report, error) {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	c := &campaign{Options: o, dir: dir, report: newReport(o), began: time.Now()}
-	for _, run := range []func(context.Context) error{c.boundaries, c.random, c.model} {
+	for _, run := range []func(context.Context) error{c.boundaries, c.random} {
 		if err := run(ctx); err != nil {
 			return c.finish(), err
 		}
@@ -147,28 +142,6 @@ func RandomRun(seed uint64, dir string) (Run, error) {
 		})
 	}
 	return run, nil
-}
-
-// model runs the pure step machine through random schedules.
-func (c *campaign) model(ctx context.Context) error {
-	const batch = 250
-	began := time.Now()
-	err := c.all(ctx, CampaignModel, (c.Model+batch-1)/batch, func(i int) error {
-		for n := i * batch; n < min((i+1)*batch, c.Model); n++ {
-			r := model.Run(c.Seed + uint64(n)) //nolint:gosec // not negative
-			c.mu.Lock()
-			c.report.Campaigns[CampaignModel]++
-			for _, v := range r.Violations {
-				c.report.add(Finding{Invariant: v.Invariant, Message: v.Message, Seed: r.Seed, Campaign: CampaignModel, Trace: r.Trace})
-			}
-			c.mu.Unlock()
-		}
-		return nil
-	})
-	if c.Model > 0 {
-		c.report.SchedulesPerMinute = int(float64(c.report.Campaigns[CampaignModel]) / time.Since(began).Minutes())
-	}
-	return err
 }
 
 // all runs the work for the numbers below n, several at a time.

@@ -1,11 +1,9 @@
 package chaos
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 )
@@ -26,13 +24,10 @@ type Report struct {
 	Campaigns map[string]int `json:"campaigns"`
 	Faults    map[Kind]int   `json:"faults"`
 	Ends      map[string]int `json:"ends"`
-	// UpperBound95 bounds the probability of a violation in a random run, and of one in a schedule of the model, with a
-	// confidence of 95 %: 3/n after n without one. It is absent where nothing was run or something was found.
-	UpperBound95      float64 `json:"upperBound95,omitempty"`
-	ModelUpperBound95 float64 `json:"modelUpperBound95,omitempty"`
-	// SchedulesPerMinute of the model.
-	SchedulesPerMinute int     `json:"schedulesPerMinute,omitempty"`
-	Seconds            float64 `json:"seconds"`
+	// UpperBound95 bounds the probability of a violation in a random run with a confidence of 95 %: 3/n after n without one. It is absent
+	// where nothing was run or something was found.
+	UpperBound95 float64 `json:"upperBound95,omitempty"`
+	Seconds      float64 `json:"seconds"`
 	// Interrupted says that not all was run.
 	Interrupted bool `json:"interrupted,omitempty"`
 }
@@ -45,7 +40,7 @@ type Finding struct {
 	Seed      uint64 `json:"seed,omitempty"`
 	// Boundary that was broken, for the campaign of that name.
 	Boundary string `json:"boundary,omitempty"`
-	// Kept is the run as it is kept for ever; nil for a schedule of the model, which its seed says all about.
+	// Kept is the run as it is kept for ever.
 	Kept *Kept `json:"kept,omitempty"`
 	// Trace lists what happened, oldest first.
 	Trace []string `json:"trace"`
@@ -73,44 +68,21 @@ func (r *Report) add(f Finding) {
 
 func (r *Report) finish(took time.Duration) {
 	r.Seconds = took.Seconds()
-	found := map[string]bool{}
-	for _, v := range r.Violations {
-		found[v.Campaign] = true
+	found := slices.ContainsFunc(r.Violations, func(f Finding) bool { return f.Campaign == CampaignRandom })
+	if n := r.Campaigns[CampaignRandom]; n > 0 && !found {
+		r.UpperBound95 = 3 / float64(n)
 	}
-	bound := func(campaign string) float64 {
-		if n := r.Campaigns[campaign]; n > 0 && !found[campaign] {
-			return 3 / float64(n)
-		}
-		return 0
-	}
-	r.UpperBound95, r.ModelUpperBound95 = bound(CampaignRandom), bound(CampaignModel)
-}
-
-// Write writes the report as JSON.
-func (r *Report) Write(path string) error {
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode report: %w", err)
-	}
-	if err := os.WriteFile(path, append(raw, '\n'), 0o644); err != nil { //nolint:gosec // a report is for everybody
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
 }
 
 // Summary describes for people what was found.
 func (r *Report) Summary(w io.Writer) {
 	fmt.Fprintf(w, "%d boundaries, %d runs of the engine through %d boundaries in all", r.Boundaries, r.Runs, r.Points)
-	fmt.Fprintf(w, ", %d random, %d schedules of the model, in %.0f s.\n",
-		r.Campaigns[CampaignRandom], r.Campaigns[CampaignModel], r.Seconds)
+	fmt.Fprintf(w, ", %d random, in %.0f s.\n", r.Campaigns[CampaignRandom], r.Seconds)
 	for _, end := range slices.Sorted(maps.Keys(r.Ends)) {
 		fmt.Fprintf(w, "  %6d jobs ended %s\n", r.Ends[end], end)
 	}
 	if r.UpperBound95 > 0 {
 		fmt.Fprintf(w, "At most %.2g of all random runs violate an invariant, with a confidence of 95 %%.\n", r.UpperBound95)
-	}
-	if r.SchedulesPerMinute > 0 {
-		fmt.Fprintf(w, "The model ran through %d schedules a minute.\n", r.SchedulesPerMinute)
 	}
 	if len(r.Violations) == 0 {
 		fmt.Fprintln(w, "No invariant was violated.")

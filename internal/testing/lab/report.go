@@ -1,10 +1,8 @@
 package lab
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 )
@@ -55,18 +53,6 @@ func (r *Report) fail(err error) {
 	if err != nil {
 		r.Result, r.Reason = "Failed", err.Error()
 	}
-}
-
-// Write writes the report as JSON.
-func (r *Report) Write(path string) error {
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
 }
 
 // Summary prints the result for people.

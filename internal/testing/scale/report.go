@@ -1,10 +1,8 @@
 package scale
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 )
 
@@ -58,18 +56,6 @@ type Report struct {
 	LargestKiB map[string]float64 `json:"largestKiB"`
 	// LoggedErrors are the lines of the operator's log at level ERROR, at most 20.
 	LoggedErrors []string `json:"loggedErrors"`
-}
-
-// Write writes the report as JSON.
-func (r *Report) Write(path string) error {
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode report: %w", err)
-	}
-	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
 }
 
 // Summary prints the result for people.

@@ -1,6 +1,7 @@
-package model_test
+package step_test
 
 import (
+	"flag"
 	"strings"
 	"testing"
 
@@ -8,34 +9,38 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/chaos/model"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-func TestNoScheduleViolatesAnInvariant(t *testing.T) {
-	for seed := range uint64(20_000) {
-		requireSound(t, seed)
+// schedules is how many schedules TestEverySchedulePropertyHolds plays; for more: -args -schedules 1000000.
+var schedules = flag.Uint64("schedules", 20_000, "how many random schedules are played")
+
+// TestEverySchedulePropertyHolds proves R001-6, R003-48: whatever dies when, no invariant of the update transaction is violated.
+func TestEverySchedulePropertyHolds(t *testing.T) {
+	for seed := range *schedules {
+		requireSound(t, seed, sound)
 	}
 }
 
 // What once violated an invariant, and lies beyond the schedules above, is run for ever.
 func TestSchedulesThatOnceFailedAreSound(t *testing.T) {
 	for _, seed := range []uint64{36_830, 55_349, 83_622} { // a node judged again that may have been returned already
-		requireSound(t, seed)
+		requireSound(t, seed, sound)
 	}
 }
 
-func requireSound(t *testing.T, seed uint64) {
+func requireSound(t *testing.T, seed uint64, change func(*world)) {
 	t.Helper()
-	if r := model.Run(seed); len(r.Violations) > 0 {
-		t.Fatalf("seed %d: %s: %s\n%s", seed, r.Violations[0].Invariant, r.Violations[0].Message, strings.Join(r.Trace, "\n"))
+	if w, _ := play(seed, change); len(w.violations) > 0 {
+		t.Fatalf("seed %d: %s: %s\n%s", seed, w.violations[0].invariant, w.violations[0].message, strings.Join(w.trace, "\n"))
 	}
 }
 
 func TestScheduleOfASeedIsAlwaysTheSame(t *testing.T) {
 	for seed := range uint64(50) {
-		first, second := model.Run(seed), model.Run(seed)
+		_, first := play(seed, sound)
+		_, second := play(seed, sound)
 		require.Equal(t, first, second)
 	}
 }
@@ -44,7 +49,7 @@ func TestScheduleOfASeedIsAlwaysTheSame(t *testing.T) {
 func TestSchedulesComeToEveryEnd(t *testing.T) {
 	ends := map[string]int{}
 	for seed := range uint64(3_000) {
-		r := model.Run(seed).Record
+		_, r := play(seed, sound)
 		ends[string(r.Outcome)]++
 		if r.RolledBack() {
 			ends["rolled back"]++
@@ -74,7 +79,7 @@ func TestSchedulesComeToEveryEnd(t *testing.T) {
 
 // A machine with a fault is found out.
 func TestFaultyMachinesAreFoundOut(t *testing.T) {
-	for fault, machine := range map[string]model.Decider{
+	for fault, machine := range map[string]decider{
 		"writes without asking for the maintenance": func(r step.Record, f step.Facts, l step.Limits) step.Action {
 			f.Maintenance = step.MaintenanceReady
 			return step.Next(r, f, l)
@@ -115,7 +120,7 @@ func TestFaultyMachinesAreFoundOut(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			for seed := range uint64(2_000) {
-				if len(model.RunWith(seed, machine).Violations) > 0 {
+				if w, _ := play(seed, func(w *world) { w.next = machine }); len(w.violations) > 0 {
 					return
 				}
 			}
@@ -129,6 +134,6 @@ func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 func BenchmarkSchedule(b *testing.B) {
 	for i := range b.N {
-		model.Run(uint64(i)) //nolint:gosec // not negative
+		play(uint64(i), sound) //nolint:gosec // not negative
 	}
 }

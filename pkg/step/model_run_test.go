@@ -1,4 +1,4 @@
-package model
+package step_test
 
 import (
 	"fmt"
@@ -9,66 +9,56 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// Decider is the step machine under test: step.Next in production.
-type Decider func(step.Record, step.Facts, step.Limits) step.Action
+// decider is the step machine under test: step.Next, but where a test breaks it.
+type decider func(step.Record, step.Facts, step.Limits) step.Action
 
-// Violation is an invariant that did not hold.
-type Violation struct {
-	// Invariant is its short name, such as I1.
-	Invariant string `json:"invariant"`
-	Message   string `json:"message"`
-}
-
-// Result is the result of one schedule.
-type Result struct {
-	Seed       uint64      `json:"seed"`
-	Violations []Violation `json:"violations,omitempty"`
-	// Trace lists every decision and every event, oldest first, where an invariant was violated.
-	Trace []string `json:"trace,omitempty"`
-	// Rounds are the decisions that were asked for.
-	Rounds int `json:"-"`
-	// Record is how the job ended.
-	Record step.Record `json:"-"`
-}
+// violation is an invariant that did not hold, by its short name, such as I1.
+type violation struct{ invariant, message string }
 
 // maxRounds bounds a schedule: one that takes longer does not end.
 const maxRounds = 4000
 
-// Run executes the schedule of the seed with step.Next.
-func Run(seed uint64) Result { return RunWith(seed, step.Next) }
-
-// RunWith executes the schedule of the seed with another step machine. The result has a trace only if an invariant is
-// violated.
-func RunWith(seed uint64, next Decider) Result {
-	if r := run(seed, next, true); len(r.Violations) == 0 {
-		return r
+// play runs the schedule of a seed, in a world that is changed before it begins. The world has a trace only if an invariant is violated.
+func play(seed uint64, change func(*world)) (*world, step.Record) {
+	if w, r := playOnce(seed, change, true); len(w.violations) == 0 {
+		return w, r
 	}
-	return run(seed, next, false)
+	return playOnce(seed, change, false)
 }
 
-func run(seed uint64, next Decider, quiet bool) Result {
+func playOnce(seed uint64, change func(*world), quiet bool) (*world, step.Record) {
 	w, r := newWorld(seed)
-	w.next, w.quiet = next, quiet
+	w.next, w.quiet = step.Next, quiet
+	change(w)
 	w.run(&r)
+	w.judgeOrder(r)
 	w.judgeEnd(r)
 	if w.aftermath(&r) {
 		w.run(&r)
 		w.judgeEnd(r)
 	}
-	return Result{Seed: seed, Violations: w.violations, Trace: w.trace, Rounds: w.rounds, Record: r}
+	return w, r
 }
+
+// sound is a world that nobody breaks.
+func sound(*world) {}
 
 // run executes the job to its end.
 func (w *world) run(r *step.Record) {
 	last := -2
 	for range maxRounds {
-		w.rounds++
 		w.tick()
 		if cur := r.Current(); cur != last || w.interrupted && w.since < w.died {
 			last, w.since = cur, w.now
 		}
 		facts := w.facts(*r)
+		if w.person != nil {
+			w.person(&facts)
+		}
 		a := w.next(*r, facts, step.DefaultLimits())
+		if w.watch != nil {
+			w.watch(*r, facts, a)
+		}
 		w.note("%s %d %s", verbs[a.Verb], a.Step, a.Message)
 		if w.crashes("before the journal") {
 			continue
@@ -100,8 +90,14 @@ func (w *world) follow(r *step.Record, a step.Action) {
 		return
 	case step.Begin:
 		w.interrupted, w.since = false, w.now
+		if s := r.Steps[a.Step]; s.Attempt == 1 {
+			w.begun[s.Rollback] = append(w.begun[s.Rollback], s.Priority)
+		}
 	case step.Poll:
 		w.now += w.between(2*time.Second, time.Minute)
+	case step.Restart:
+		clear(w.begun)
+		return
 	default:
 		return
 	}
@@ -163,8 +159,8 @@ func (w *world) note(format string, args ...any) {
 }
 
 func (w *world) violate(invariant, format string, args ...any) {
-	v := Violation{invariant, fmt.Sprintf(format, args...)}
-	w.note("VIOLATION %s %s", v.Invariant, v.Message)
+	v := violation{invariant, fmt.Sprintf(format, args...)}
+	w.note("VIOLATION %s %s", v.invariant, v.message)
 	w.violations = append(w.violations, v)
 }
 

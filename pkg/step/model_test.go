@@ -1,4 +1,4 @@
-package model
+package step_test
 
 import (
 	"math/rand/v2"
@@ -21,8 +21,11 @@ const (
 // wrong values.
 type world struct {
 	random *rand.Rand
-	next   Decider
+	next   decider
 	quiet  bool
+	// person changes what a person asks for in the facts of a round, and watch judges what is decided then; nil for nobody.
+	person func(*step.Facts)
+	watch  func(step.Record, step.Facts, step.Action)
 
 	now, since, died, stepped time.Duration
 	boot                      int
@@ -45,8 +48,9 @@ type world struct {
 	reboots, requests, operations int
 	maintenances                  int
 
-	rounds     int
-	violations []Violation
+	// begun are the priorities of the steps in the order in which they began first: those of the update, and those of the rollback.
+	begun      map[bool][]int32
+	violations []violation
 	trace      []string
 }
 
@@ -71,10 +75,11 @@ type device struct {
 	torn                    bool
 	writes, restores, taken int
 	flashedUnder            int
+	needsBoot               bool // its target runs after a reboot only
 }
 
 func newWorld(seed uint64) (*world, step.Record) {
-	w := &world{random: rand.New(rand.NewPCG(seed, 0x6669726d)), maint: step.MaintenanceNone, driver: 1}
+	w := &world{random: rand.New(rand.NewPCG(seed, 0x6669726d)), maint: step.MaintenanceNone, driver: 1, begun: map[bool][]int32{}}
 	w.crashiness = []int{15, 40, 400}[w.random.IntN(3)]
 	var targets []plan.Target
 	var updates []step.Update
@@ -124,6 +129,7 @@ func (w *world) newDevice(name string) *device {
 	case 10:
 		d.mute = true
 	}
+	d.needsBoot = d.wasOff && (d.kind == inventory.ActivateReboot || d.needsMore)
 	return d
 }
 

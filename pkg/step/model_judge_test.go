@@ -1,6 +1,7 @@
-package model
+package step_test
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -122,6 +123,20 @@ func (w *world) judgeVerdict(was, is step.Record, a step.Action, f step.Facts) {
 	}
 }
 
+// judgeOrder is called when the job has finished by itself: each step began after those of a higher priority, and the host was rebooted no
+// more than once, apart from a rollback and another driver, and for a device that needs it.
+func (w *world) judgeOrder(r step.Record) {
+	for _, phase := range w.begun {
+		if !slices.IsSortedFunc(phase, func(a, b int32) int { return cmp.Compare(b, a) }) {
+			w.violate("R001-6", "steps ran out of order: %v", phase)
+		}
+	}
+	needed := slices.ContainsFunc(w.devices, func(d *device) bool { return d.needsBoot })
+	if w.reboots > 1 && r.Rollback == nil && r.Restarts == 0 || w.reboots > 0 && !needed {
+		w.violate("R001-6", "%d reboots, and needed: %t", w.reboots, needed)
+	}
+}
+
 // judgeEnd is called when the job has finished.
 func (w *world) judgeEnd(r step.Record) {
 	if len(w.violations) > 0 {
@@ -133,6 +148,9 @@ func (w *world) judgeEnd(r step.Record) {
 	for _, d := range w.devices {
 		if d.writes > step.MaxAttempts || d.restores > step.MaxAttempts {
 			w.violate("I5", "%s was written %d times and restored %d times", d.name, d.writes, d.restores)
+		}
+		if d.tells && d.taken > step.MaxAttempts {
+			w.violate("I8", "%s took the image %d times", d.name, d.taken)
 		}
 	}
 	switch r.Outcome {

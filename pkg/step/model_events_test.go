@@ -1,4 +1,4 @@
-package model
+package step_test
 
 import (
 	"time"
