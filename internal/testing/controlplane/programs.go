@@ -25,7 +25,7 @@ type Program struct {
 
 // Programs of the control plane beside etcd and kube-apiserver.
 var (
-	ControllerManager = kubernetes(controllerManagerBinary, "about 2 minutes")
+	ControllerManager = kubernetes("kube-controller-manager", "about 2 minutes")
 	Scheduler         = kubernetes("kube-scheduler", "about 1 minute")
 	Kubectl           = kubectl()
 )

@@ -6,8 +6,9 @@ import (
 	"path/filepath"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 )
 
 // writeAccess writes a kubeconfig that reaches the API server with the token in a file beside it, as a pod does.
@@ -16,16 +17,8 @@ func writeAccess(dir string, server *rest.Config, token string) (kubeconfig stri
 	if err := writePrivate(tokenFile, token); err != nil {
 		return "", err
 	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: server.Host, CertificateAuthorityData: server.CAData}
-	config.AuthInfos["lab"] = &clientcmdapi.AuthInfo{TokenFile: tokenFile}
-	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "lab"}
-	config.CurrentContext = "lab"
 	kubeconfig = filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
-		return "", fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return kubeconfig, nil
+	return kubeconfig, controlplane.WriteAccess(kubeconfig, server.Host, server.CAData, &clientcmdapi.AuthInfo{TokenFile: tokenFile})
 }
 
 func writePrivate(path, content string) error {

@@ -45,7 +45,7 @@ func confined(ctx context.Context, s *scene) (string, error) {
 	if claims.Kubernetes.Node.Name != nodeName || claims.Kubernetes.Pod.Name != daemon.Name {
 		return "", fmt.Errorf("the token is bound to node %q and pod %q", claims.Kubernetes.Node.Name, claims.Kubernetes.Pod.Name)
 	}
-	config := rest.AnonymousClientConfig(s.plane.config)
+	config := rest.AnonymousClientConfig(s.plane.Config())
 	config.BearerToken = strings.TrimSpace(token)
 	as, err := client.New(config, client.Options{Scheme: cluster.Scheme()})
 	if err != nil {

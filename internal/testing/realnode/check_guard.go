@@ -102,7 +102,9 @@ func silentReboot(ctx context.Context, s *scene) (string, error) {
 		if err != nil {
 			return err
 		}
-		s.plane.silence()
+		if err := s.plane.StopAPIServer(); err != nil {
+			return err
+		}
 		err = s.Until(ctx, "the machine has booted again", func(ctx context.Context) (bool, error) {
 			now, err := s.boot(ctx)
 			return err == nil && now != boot, err

@@ -44,7 +44,7 @@ func importImages(ctx context.Context, programs Programs, store, log string, arc
 	if err != nil {
 		return fmt.Errorf("import images: %w", err)
 	}
-	defer engine.Stop(stopGrace)
+	defer engine.Stop(5 * time.Second)
 	ctr := func(ctx context.Context, args ...string) error {
 		out, err := exec.CommandContext(ctx, programs["ctr"], append([]string{"--address", socket, "--namespace", "k8s.io"}, args...)...).CombinedOutput()
 		if err != nil {

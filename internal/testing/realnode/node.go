@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/qemu"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
@@ -26,9 +27,9 @@ type node struct {
 }
 
 // newNode makes the disks of a run: a layer on the machine's root disk, and the access of this run.
-func newNode(ctx context.Context, m Machine, p *plane, dir string) (*node, error) {
+func newNode(ctx context.Context, m Machine, ca *controlplane.Authority, dir string) (*node, error) {
 	seed := filepath.Join(dir, "seed")
-	if err := writeSeed(p.authority, seed); err != nil {
+	if err := writeSeed(ca, dir, seed); err != nil {
 		return nil, err
 	}
 	root, access := filepath.Join(dir, "root.qcow2"), filepath.Join(dir, "seed.img")
@@ -55,14 +56,14 @@ func newNode(ctx context.Context, m Machine, p *plane, dir string) (*node, error
 }
 
 // writeSeed writes the files that differ in each run.
-func writeSeed(a *authority, dir string) error {
-	kubelet, err := a.kubeconfig("kubelet", "system:node:"+nodeName, "system:nodes")
-	if err != nil {
+func writeSeed(ca *controlplane.Authority, run, seed string) error {
+	kubelet := filepath.Join(run, "kubelet.conf")
+	if err := ca.Kubeconfig(serverURL, kubelet, "system:node:"+nodeName, "system:nodes"); err != nil {
 		return err
 	}
 	var files []file
 	for to, from := range map[string]string{
-		"etc/kubernetes/kubelet.conf": kubelet, "etc/kubernetes/pki/ca.crt": a.caFile(),
+		"etc/kubernetes/kubelet.conf": kubelet, "etc/kubernetes/pki/ca.crt": ca.CAFile(),
 	} {
 		raw, err := os.ReadFile(from)
 		if err != nil {
@@ -70,7 +71,7 @@ func writeSeed(a *authority, dir string) error {
 		}
 		files = append(files, file{to, 0o600, string(raw)})
 	}
-	return writeFiles(dir, files...)
+	return writeFiles(seed, files...)
 }
 
 // start turns the machine on.

@@ -3,7 +3,6 @@ package realnode
 import (
 	"context"
 	"io"
-	"path/filepath"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 )
@@ -22,11 +21,10 @@ func collectPrograms(ctx context.Context, progress io.Writer) (Programs, error) 
 	if err != nil {
 		return nil, err
 	}
-	dir, err := locator.Locate(ctx)
-	if err != nil {
+	if _, err := locator.Locate(ctx); err != nil { // etcd and kube-apiserver, for the run
 		return nil, err
 	}
-	out := Programs{"etcd": filepath.Join(dir, "etcd"), "kube-apiserver": filepath.Join(dir, "kube-apiserver")}
+	out := Programs{}
 	for _, p := range append([]controlplane.Program{controlplane.ControllerManager, controlplane.Scheduler, controlplane.Kubectl}, nodePrograms...) {
 		if out[p.Name], err = locator.Program(ctx, p); err != nil {
 			return nil, err

@@ -148,18 +148,18 @@ func newScene(ctx context.Context, dir string, stepLimit time.Duration, p prepar
 			s.close()
 		}
 	}()
-	if s.plane, err = startPlane(ctx, p.Programs, dir, stepLimit); err != nil {
+	if s.plane, err = startPlane(ctx, dir, stepLimit); err != nil {
 		return nil, err
 	}
-	s.kubectl = kubectl{p.Programs[controlplane.Kubectl.Name], s.plane.admin}
-	if s.API, err = client.New(s.plane.config, client.Options{Scheme: cluster.Scheme()}); err != nil {
+	s.kubectl = kubectl{p.Programs[controlplane.Kubectl.Name], s.plane.KubeconfigPath()}
+	if s.API, err = client.New(s.plane.Config(), client.Options{Scheme: cluster.Scheme()}); err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	if s.origin, err = serveImages(); err != nil {
 		return nil, err
 	}
 	s.Publish = s.origin.put
-	if s.node, err = newNode(ctx, p.Machine, s.plane, dir); err != nil {
+	if s.node, err = newNode(ctx, p.Machine, s.plane.authority, dir); err != nil {
 		return nil, err
 	}
 	s.Machine = func() trial.Machine { return s.node.machine }

@@ -45,7 +45,7 @@ func (s *scene) close() {
 		s.origin.close()
 	}
 	if s.plane != nil {
-		s.plane.stop()
+		_ = s.plane.Stop()
 	}
 }
 

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 )
@@ -24,8 +22,8 @@ type operator struct {
 	binary, dir, kubeconfig string
 	quietPeriod             time.Duration
 	probe                   string
-	cmd                     *exec.Cmd
-	done                    chan error
+	// process is nil while none is to run.
+	process *child.Process
 	// peak is the largest resident memory of the processes that ended, in KiB.
 	peak int
 }
@@ -42,31 +40,13 @@ func (o *operator) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(o.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return fmt.Errorf("start operator: %w", err)
-	}
-	defer log.Close()
 	o.probe = "http://" + probe + "/readyz"
-	o.cmd = exec.Command(o.binary, "--update-strategy=daemon", "--kubeconfig="+o.kubeconfig, "--namespace="+cluster.Namespace,
+	o.process, err = child.Start("firmware-operator", o.logPath(), o.binary, "--update-strategy=daemon", "--kubeconfig="+o.kubeconfig, "--namespace="+cluster.Namespace,
 		"--store-dir="+filepath.Join(o.dir, "store"), "--file-source-dir="+o.dir, "--quiet-period="+o.quietPeriod.String(),
 		"--image-server-bind-address="+images, "--image-server-dns-names=127.0.0.1",
 		"--health-probe-bind-address="+probe, "--metrics-bind-address=0", "--leader-elect=false") // a busy machine is no failure
-	o.cmd.Stdout, o.cmd.Stderr = log, log
-	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	o.done = make(chan error, 1)
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // the death signal is sent when the thread that forked ends
-		defer runtime.UnlockOSThread()
-		err := o.cmd.Start()
-		started <- err
-		if err == nil {
-			o.done <- o.cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		return fmt.Errorf("start operator: %w", err)
+	if err != nil {
+		return err
 	}
 	return o.await(ctx, "the operator is ready", func() bool {
 		response, err := http.Get(o.probe)
@@ -84,40 +64,47 @@ func (o *operator) await(ctx context.Context, what string, is func() bool) error
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait until %s: %w", what, ctx.Err())
-		case err := <-o.done:
-			o.done <- err
-			return fmt.Errorf("wait until %s: the operator ended (%w); see %s", what, err, o.logPath())
+		case <-o.ended():
+			return fmt.Errorf("wait until %s: the operator ended (%w); see %s", what, o.process.Err(), o.logPath())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	return nil
 }
 
-// stop ends the process as a kubelet does.
-func (o *operator) stop() error {
-	if o.cmd == nil {
+// ended is closed when the operator has ended by itself.
+func (o *operator) ended() <-chan struct{} {
+	if o.process == nil {
 		return nil
 	}
-	peak, err := peakMemory(o.cmd.Process.Pid)
+	return o.process.Done()
+}
+
+// patience is how long the operator may take to end in order.
+const patience = time.Minute
+
+// stop ends the process as a kubelet does.
+func (o *operator) stop() error {
+	if o.process == nil {
+		return nil
+	}
+	peak, err := peakMemory(o.process.PID())
 	if err != nil {
 		return err
 	}
 	o.peak = max(o.peak, peak)
-	if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stop operator: %w", err)
-	}
-	o.cmd = nil
-	if err := <-o.done; err != nil {
-		return fmt.Errorf("stop operator: %w; see %s", err, o.logPath())
+	stopped := o.process
+	o.process = nil
+	if stopped.Stop(patience); stopped.Err() != nil {
+		return fmt.Errorf("stop operator: %w; see %s", stopped.Err(), o.logPath())
 	}
 	return nil
 }
 
 // kill ends the process, if it runs, when a run has failed.
 func (o *operator) kill() {
-	if o.cmd != nil {
-		_ = o.cmd.Process.Kill()
-		<-o.done //nolint:errcheck // it was killed, and says so
+	if o.process != nil {
+		o.process.Kill()
 	}
 }
 

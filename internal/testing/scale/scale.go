@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -137,16 +135,8 @@ func (r *run) kubeconfig(ctx context.Context, c client.Client) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	server, config := r.plane.Config(), clientcmdapi.NewConfig()
-	config.Clusters["scale"] = &clientcmdapi.Cluster{Server: server.Host, CertificateAuthorityData: server.CAData}
-	config.AuthInfos["scale"] = &clientcmdapi.AuthInfo{Token: token}
-	config.Contexts["scale"] = &clientcmdapi.Context{Cluster: "scale", AuthInfo: "scale"}
-	config.CurrentContext = "scale"
-	path := filepath.Join(r.Dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		return "", fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return path, os.Chmod(path, 0o600)
+	server, path := r.plane.Config(), filepath.Join(r.Dir, "kubeconfig")
+	return path, controlplane.WriteAccess(path, server.Host, server.CAData, &clientcmdapi.AuthInfo{Token: token})
 }
 
 // await waits until the watches have shown something.

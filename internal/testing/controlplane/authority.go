@@ -1,4 +1,4 @@
-package realnode
+package controlplane
 
 import (
 	"crypto/ecdsa"
@@ -20,15 +20,15 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// authority signs the certificates of one run, of servers and clients alike.
-type authority struct {
+// Authority signs the certificates of one control plane, of servers and clients alike.
+type Authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// newAuthority makes an authority whose files are in the directory. The certificate is in caFile.
-func newAuthority(dir string) (*authority, error) {
+// NewAuthority makes an authority whose files are in the directory. The certificate is in CAFile.
+func NewAuthority(dir string) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make authority: %w", err)
 	}
@@ -40,18 +40,19 @@ func newAuthority(dir string) (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make authority: %w", err)
 	}
-	a := &authority{dir, ca, key}
-	return a, os.WriteFile(a.caFile(), pemOf(ca.Raw), 0o644)
+	a := &Authority{dir, ca, key}
+	return a, os.WriteFile(a.CAFile(), pemOf(ca.Raw), 0o644)
 }
 
 func pemOf(raw []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}) }
 
-func (a *authority) caFile() string           { return filepath.Join(a.dir, "ca.crt") }
-func (a *authority) certFile(n string) string { return filepath.Join(a.dir, n+".crt") }
-func (a *authority) keyFile(n string) string  { return filepath.Join(a.dir, n+".key") }
+// CAFile, CertFile and KeyFile are the files of the authority's certificate, and of the certificate and the key of a name.
+func (a *Authority) CAFile() string           { return filepath.Join(a.dir, "ca.crt") }
+func (a *Authority) CertFile(n string) string { return filepath.Join(a.dir, n+".crt") }
+func (a *Authority) KeyFile(n string) string  { return filepath.Join(a.dir, n+".key") }
 
-// issue makes the certificate of a user in groups, which is also one for the addresses of a server.
-func (a *authority) issue(name, user string, groups []string, addresses ...string) error {
+// Issue makes the certificate of a user in groups, which is also one for the addresses of a server.
+func (a *Authority) Issue(name, user string, groups []string, addresses ...string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fmt.Errorf("issue certificate of %s: %w", user, err)
@@ -76,16 +77,16 @@ func (a *authority) issue(name, user string, groups []string, addresses ...strin
 	if err != nil {
 		return fmt.Errorf("issue certificate of %s: %w", user, err)
 	}
-	return errors.Join(os.WriteFile(a.certFile(name), pemOf(raw), 0o644), writeKey(a.keyFile(name), key))
+	return errors.Join(os.WriteFile(a.CertFile(name), pemOf(raw), 0o644), writeKey(a.KeyFile(name), key))
 }
 
-// signingKey makes the key that signs the tokens of service accounts.
-func (a *authority) signingKey(name string) error {
+// SigningKey makes the key that signs the tokens of service accounts.
+func (a *Authority) SigningKey(name string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fmt.Errorf("make key %s: %w", name, err)
 	}
-	return writeKey(a.keyFile(name), key)
+	return writeKey(a.KeyFile(name), key)
 }
 
 func writeKey(path string, key *ecdsa.PrivateKey) error {
@@ -96,27 +97,32 @@ func writeKey(path string, key *ecdsa.PrivateKey) error {
 	return os.WriteFile(path, raw, 0o600)
 }
 
-// kubeconfig writes the access of a user, with everything in one file, and returns its path.
-func (a *authority) kubeconfig(name, user string, groups ...string) (string, error) {
-	if err := a.issue(name, user, groups); err != nil {
-		return "", err
+// Kubeconfig writes the access of a user of the server to a file, with everything in it.
+func (a *Authority) Kubeconfig(server, path, user string, groups ...string) error {
+	name := filepath.Base(path)
+	if err := a.Issue(name, user, groups); err != nil {
+		return err
 	}
+	cert, err := os.ReadFile(a.CertFile(name))
+	if err != nil {
+		return fmt.Errorf("make kubeconfig of %s: %w", user, err)
+	}
+	key, err := os.ReadFile(a.KeyFile(name))
+	if err != nil {
+		return fmt.Errorf("make kubeconfig of %s: %w", user, err)
+	}
+	return WriteAccess(path, server, pemOf(a.cert.Raw), &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key})
+}
+
+// WriteAccess writes a kubeconfig that reaches a server, which the certificates authenticate, as somebody.
+func WriteAccess(path, server string, ca []byte, who *clientcmdapi.AuthInfo) error {
 	config := clientcmdapi.NewConfig()
-	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: "https://" + apiAddress, CertificateAuthorityData: pemOf(a.cert.Raw)}
-	cert, err := os.ReadFile(a.certFile(name))
-	if err != nil {
-		return "", fmt.Errorf("make kubeconfig of %s: %w", user, err)
-	}
-	key, err := os.ReadFile(a.keyFile(name))
-	if err != nil {
-		return "", fmt.Errorf("make kubeconfig of %s: %w", user, err)
-	}
-	config.AuthInfos["lab"] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
+	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
+	config.AuthInfos["lab"] = who
 	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "lab"}
 	config.CurrentContext = "lab"
-	path := filepath.Join(a.dir, name+".conf")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		return "", fmt.Errorf("make kubeconfig of %s: %w", user, err)
+		return fmt.Errorf("write kubeconfig: %w", err)
 	}
-	return path, nil
+	return os.Chmod(path, 0o600)
 }
