@@ -6,11 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
-
-// progressSilence is how long something may take before progress is printed.
-const progressSilence = time.Second
 
 // build makes both programs from the Go modules of hack/controlplane, stamped with their versions.
 func (l *Locator) build(ctx context.Context) (string, error) {
@@ -35,9 +31,7 @@ func (l *Locator) build(ctx context.Context) (string, error) {
 }
 
 func (l *Locator) buildProgram(ctx context.Context, into string, b Program) error {
-	p := startProgress(l.Progress, fmt.Sprintf("controlplane: building %s %s from its Go module, once, %s on two cores",
-		b.Name, b.version, b.estimate), progressSilence)
-	defer p.stop()
+	l.say("building %s %s from its Go module, once, %s on two cores", b.Name, b.version, b.estimate)
 	_, err := l.goCommand(ctx, b.dir, "build", "-trimpath", "-buildvcs=false", "-tags", b.tags, "-ldflags", b.ldflags,
 		"-o", filepath.Join(into, b.Name), b.pkg)
 	if err != nil {

@@ -22,9 +22,7 @@ func (l *Locator) download(ctx context.Context) (string, error) {
 	}
 	defer removeAll(tmp)
 
-	p := startProgress(l.Progress, "controlplane: asking setup-envtest for etcd and kube-apiserver "+l.Release.minor(),
-		progressSilence)
-	defer p.stop()
+	l.say("asking setup-envtest for etcd and kube-apiserver %s", l.Release.minor())
 	// Building the tool takes longer than the download may; this does it first.
 	if _, err := l.goCommand(ctx, ".", "tool", modfile, "setup-envtest", "version"); err != nil {
 		return "", err

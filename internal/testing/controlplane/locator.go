@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // Locator finds a directory that holds etcd and kube-apiserver, and creates one if there is none. It looks, in this
@@ -108,13 +111,34 @@ func (l *Locator) fill(ctx context.Context) (string, error) {
 	if downloadErr == nil {
 		return dir, nil
 	}
-	fmt.Fprintln(l.Progress, "controlplane: setup-envtest cannot download etcd and kube-apiserver here; "+
-		"building them from their Go modules, once")
+	l.say("setup-envtest cannot download etcd and kube-apiserver here; building them from their Go modules, once")
 	if dir, err = l.build(ctx); err != nil {
 		return "", fmt.Errorf("get etcd and kube-apiserver (or name a directory that holds them in "+
 			"KUBEBUILDER_ASSETS): %w", errors.Join(err, downloadErr))
 	}
 	return dir, nil
+}
+
+func (l *Locator) say(format string, args ...any) {
+	fmt.Fprintf(l.Progress, "controlplane: "+format+"\n", args...)
+}
+
+// lockPoll is how often a waiting process tries to get the lock.
+const lockPoll = 200 * time.Millisecond
+
+// lock locks the cache for this process and returns the function that unlocks it. The kernel also unlocks it when the
+// process ends, however it ends. A process that has to wait says so.
+func (l *Locator) lock(ctx context.Context) (func(), error) {
+	lock := flock.New(filepath.Join(l.CacheDir, "lock"), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o644))
+	locked, err := lock.TryLock()
+	if err == nil && !locked {
+		l.say("another run is getting etcd and kube-apiserver; waiting for it")
+		_, err = lock.TryLockContext(ctx, lockPoll)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock the control plane cache: %w", err)
+	}
+	return func() { lock.Close() }, nil
 }
 
 // removeInterrupted removes the remains of a process that was killed while it filled the cache.
