@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"oras.land/oras-go/v2/registry/remote"
+
 	"github.com/gofrs/flock"
 )
 
@@ -46,7 +48,7 @@ type builder struct {
 	settings
 	engine *engine
 	// hub is the registry of the bases.
-	hub       registry
+	hub       *remote.Registry
 	arguments []string
 	// replaced says of each base that a stand-in took its place; empty where none did.
 	replaced []string
@@ -66,7 +68,7 @@ func buildAll(ctx context.Context, s settings) error {
 		return fmt.Errorf("wait for another run: %w", err)
 	}
 	defer lock.Close()
-	b := builder{settings: s, hub: newRegistry()}
+	b := builder{settings: s, hub: newHub()}
 	if b.engine, err = findEngine(ctx, s.engine, cache, os.Stderr); err != nil {
 		return err
 	}
@@ -91,7 +93,7 @@ func (b *builder) prepare(ctx context.Context, cache string) ([]string, error) {
 	case basesRegistry:
 		return arguments, nil
 	case basesAuto:
-		err := b.hub.answers(ctx)
+		err := b.hub.Ping(ctx)
 		if err == nil {
 			return arguments, nil
 		}

@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("unknown argument %q", f.Arg(0))
 	}
 	if s.updateBases {
-		return updateBases(ctx, ".", newRegistry())
+		return updateBases(ctx, ".", newHub())
 	}
 	if s.push && s.registry == defaultRegistry {
 		return errors.New("push images: name your registry with --registry, such as registry.example.com/firmware")

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -126,68 +122,27 @@ func goRoot(ctx context.Context, _ *engine, path string) error {
 	if err != nil {
 		return fmt.Errorf("find Go: %w", err)
 	}
-	root := strings.TrimSpace(string(out))
 	certificates, err := certificates()
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
+	args := []string{
+		"--create", "--file=" + path, "--dereference", "--owner=0", "--group=0", "--exclude=testdata", "--exclude=./api", "--exclude=./doc",
+		"--exclude=./misc", "--exclude=./test", "--transform=s,^/.*,etc/ssl/certs/ca-certificates.crt,", `--transform=s,^\./,usr/local/go/,`,
+		"--absolute-names", certificates, "--directory=" + strings.TrimSpace(string(out)), ".",
 	}
-	w := tar.NewWriter(f)
-	err = errors.Join(
-		addFile(w, "etc/ssl/certs/ca-certificates.crt", 0o644, int64(len(certificates)), bytes.NewReader(certificates)),
-		addGo(w, root),
-		w.Close(), f.Close(),
-	)
-	if err != nil {
-		return fmt.Errorf("pack Go: %w", err)
+	if out, err := exec.CommandContext(ctx, "tar", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("pack Go: %w: %s", err, out)
 	}
 	return nil
 }
 
-// certificates are those that this machine trusts.
-func certificates() ([]byte, error) {
+// certificates is the file of those that this machine trusts.
+func certificates() (string, error) {
 	for _, path := range []string{os.Getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"} {
-		if raw, err := os.ReadFile(path); err == nil {
-			return raw, nil
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, nil
 		}
 	}
-	return nil, errors.New("find the certificates that this machine trusts: install ca-certificates")
-}
-
-// addGo packs what compiling needs of a Go installation.
-func addGo(w *tar.Writer, root string) error {
-	needed := []string{"VERSION", "bin", "go.env", "lib", "pkg", "src"}
-	return fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		first, _, _ := strings.Cut(path, "/")
-		if path != "." && !slices.Contains(needed, first) || d.Name() == "testdata" {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		info, err := d.Info()
-		if err != nil || !info.Mode().IsRegular() {
-			return err
-		}
-		f, err := os.Open(filepath.Join(root, path))
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return addFile(w, "usr/local/go/"+path, info.Mode().Perm(), info.Size(), f)
-	})
-}
-
-func addFile(w *tar.Writer, name string, mode fs.FileMode, size int64, content io.Reader) error {
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(mode), Size: size}); err != nil {
-		return err
-	}
-	_, err := io.Copy(w, content)
-	return err
+	return "", errors.New("find the certificates that this machine trusts: install ca-certificates")
 }
