@@ -53,6 +53,12 @@ func believed(j *v1alpha1.FirmwareJob) []report {
 	return out
 }
 
+// succeeds reports whether the report is not the one that a person lifted, but of a later job of the same name: a job that is deleted may
+// be planned again under its name.
+func (r report) succeeds(o v1alpha1.QuarantineReport) bool {
+	return o.Job == r.job && o.State == v1alpha1.ReportLifted && r.created.After(o.Time.Time)
+}
+
 // accuses reports whether the job blames a device for which it has the image, believed or not.
 func accuses(j *v1alpha1.FirmwareJob, d v1alpha1.Digest) bool {
 	return slices.ContainsFunc(j.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool {

@@ -60,7 +60,7 @@ func (r *Reporters) Remember(jobs []*v1alpha1.FirmwareJob, quarantines []v1alpha
 func Recorded(j *v1alpha1.FirmwareJob, quarantines []v1alpha1.FirmwareQuarantine) bool {
 	for _, r := range believed(j) {
 		remembers := func(q v1alpha1.FirmwareQuarantine) bool {
-			tells := func(o v1alpha1.QuarantineReport) bool { return o.Job == r.job }
+			tells := func(o v1alpha1.QuarantineReport) bool { return o.Job == r.job && !r.succeeds(o) }
 			return q.Spec.Digest == r.digest && q.Spec.Model == r.model &&
 				(slices.ContainsFunc(q.Status.Reports, tells) || isCovered(q.Status.Reports, r) || addsNothing(q.Status.Reports, r))
 		}

@@ -86,12 +86,19 @@ func follow(k key, old *v1alpha1.FirmwareQuarantine, fresh []report, f Facts) v1
 	all := q.Status.Reports // more than the quarantine may list
 	for _, r := range fresh {
 		at := slices.IndexFunc(all, func(o v1alpha1.QuarantineReport) bool { return o.Job == r.job })
+		if at >= 0 && r.succeeds(all[at]) && !isCovered(q.Status.Reports, r) {
+			all = slices.Delete(slices.Clone(all), at, at+1)
+			at = -1
+		}
 		switch {
 		case at < 0 && isCovered(q.Status.Reports, r):
 		case at < 0:
+			told := metav1.NewTime(f.Now.Truncate(time.Second))
+			if told.Before(&r.created) { // its clock is behind, and a report is told from one of an earlier job by its time
+				told = r.created
+			}
 			all = append(all, v1alpha1.QuarantineReport{
-				Job: r.job, Node: r.node, Policy: f.Pool(r.node), Evidence: r.evidence, Time: metav1.NewTime(f.Now.Truncate(time.Second)),
-				Message: r.message, State: v1alpha1.ReportCounted,
+				Job: r.job, Node: r.node, Policy: f.Pool(r.node), Evidence: r.evidence, Time: told, Message: r.message, State: v1alpha1.ReportCounted,
 			})
 			q.Status.Version = cmp.Or(q.Status.Version, r.version)
 		case all[at].State == v1alpha1.ReportLifted:

@@ -130,6 +130,23 @@ func TestAReportedImageIsBlocked(t *testing.T) {
 	assert.Empty(t, quarantine.Set{}.All())
 }
 
+// A job that was deleted may be planned again under its name: what that one reports was not lifted with the first.
+func TestNameOfLiftedJobReturns(t *testing.T) {
+	var l ledger
+	l.record(failing("j1", 1, model, 30))
+	l.set(v1alpha1.QuarantineLifted)
+	l.record(failing("j1", 1, model, 30))
+	assert.False(t, blocks(compute(nil, l...), 1, model))
+	again := failing("j1", 1, model, 90)
+	assert.False(t, quarantine.Recorded(again, l), "it must not be forgotten before it is listed")
+	l.record(again)
+	assert.True(t, blocks(compute(nil, l...), 1, model))
+	assert.True(t, quarantine.Recorded(again, l))
+	l.set(v1alpha1.QuarantineActive, v1alpha1.QuarantineLifted)
+	l.record(again)
+	assert.False(t, blocks(compute(jobs(again), l...), 1, model), "it is lifted as any other")
+}
+
 func TestAnUnknownModelIsBlocked(t *testing.T) {
 	s := compute(jobs(failing("j1", 1, model, 30)))
 	assert.True(t, blocks(s, 1, ""))
