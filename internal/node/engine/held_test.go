@@ -59,6 +59,17 @@ func TestReleaseWaitsForTheStepsOnTheHeldNode(t *testing.T) {
 	})
 }
 
+// A node that its steps left held keeps no image from a device to which none is assigned: there is none, and a failure without an image
+// would say that the device is unhealthy.
+func TestHeldStepsBlameNoImage(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		m.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+		view := m.Run(stepsJob(t, "steps", ""))
+		requireFailed(t, view, "steps", step.StepFailed, true)
+		assert.Nil(t, view.Devices["disk0"].LastFailure)
+	})
+}
+
 // A step that fails says nothing about the image that its device should run.
 func TestFailedStepDoesNotKeepTheImageFromBeingPlanned(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {

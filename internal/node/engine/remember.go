@@ -180,6 +180,7 @@ func blamed(job journal.Job, f step.Failure) []journal.Update {
 	for _, u := range job.Updates {
 		switch {
 		case repeating[f.Reason] && u.Device == f.Device:
+		case u.Digest == "": // a step works on a device to which no image is assigned
 		case len(f.Blames) > 0:
 			if slices.Contains(f.Blames, u.Device) {
 				out = append(out, u)
