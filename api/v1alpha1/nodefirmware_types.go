@@ -78,9 +78,9 @@ type NodeFirmwareStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	BIOSVersion string `json:"biosVersion,omitempty"`
-	// requests are the requests of the spec that the node has answered. scan is there when a scan that began after the request is
-	// published. While a failed job holds the node, retry and release are those that were in force when the hold began; otherwise
-	// they are those of the spec. adopt is written by the operator.
+	// requests are the last requests that the node has answered; one that is removed from the spec stays. scan is there when a scan that
+	// began after the request is published. While a failed job holds the node, retry and release are those that were in force when the
+	// hold began; otherwise they are answered at once. adopt is written by the operator.
 	// +optional
 	Requests NodeRequests `json:"requests,omitzero"`
 	// pinnedMachine is the serial number of the machine that the pins are for: the one at which they were first seen. While the node's

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -294,14 +295,16 @@ func scanTimeDue(f facts, reported *metav1.Time, changed bool) bool {
 	return reported == nil || changed || s.Requested || s.Time.Sub(reported.Time) >= refresh
 }
 
-// answered are the requests that the status shows as answered. Those of a hold stay until it ends, so that any other one is for it.
+// answered are the last requests that the node has answered; they stay when the request is removed. Those of a hold stay until it ends, so
+// that any other one is for it.
 func answered(f facts) v1alpha1.NodeRequests {
 	asked, before := f.nodeFirmware.Spec.Requests, f.nodeFirmware.Status.Requests
 	out := v1alpha1.NodeRequests{
-		Retry: ptr.Deref(f.records.retry, asked.Retry), Release: ptr.Deref(f.records.release, asked.Release), Scan: before.Scan,
-		Adopt: before.Adopt,
+		Retry:   ptr.Deref(f.records.retry, cmp.Or(asked.Retry, before.Retry)),
+		Release: ptr.Deref(f.records.release, cmp.Or(asked.Release, before.Release)),
+		Scan:    before.Scan, Adopt: before.Adopt,
 	}
-	if asked.Scan == "" || asked.Scan == f.snapshot.Answers {
+	if asked.Scan != "" && asked.Scan == f.snapshot.Answers {
 		out.Scan = asked.Scan
 	}
 	return out

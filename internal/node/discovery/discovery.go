@@ -96,12 +96,12 @@ func (d *Discovery) Request() { signal(d.wanted) }
 func (d *Discovery) Follow(nfw *v1alpha1.NodeFirmware) {
 	d.SetThreshold(nfw.Spec.ScanThreshold.Duration(0))
 	wanted := nfw.Spec.Requests.Scan
-	if wanted == "" || wanted == nfw.Status.Requests.Scan {
-		return
-	}
 	d.mu.Lock()
-	isNew := d.asked != wanted
+	isNew := wanted != "" && wanted != nfw.Status.Requests.Scan && wanted != d.asked
 	d.asked = wanted
+	if isNew && d.snapshot != nil {
+		d.snapshot.Answers = "" // that scan answered the text at an earlier time
+	}
 	d.mu.Unlock()
 	if isNew {
 		d.Request()

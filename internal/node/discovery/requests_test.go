@@ -55,6 +55,38 @@ func TestScanIsAnswered(t *testing.T) {
 	})
 }
 
+// A text that returns is a request again where another one was answered since, and the scan of its first time does not answer it. What was
+// answered last is known when the text is removed.
+func TestScanTextReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		run(t, b)
+		synctest.Wait()
+		for n, text := range []string{"a", "b", "a"} {
+			before := b.node(t).Status.LastScanTime
+			time.Sleep(time.Minute)
+			b.ask(t, v1alpha1.NodeRequests{Scan: text})
+			time.Sleep(time.Second)
+			assert.Equal(t, n+2, b.scans())
+			assert.Equal(t, text, b.node(t).Status.Requests.Scan)
+			assert.True(t, b.node(t).Status.LastScanTime.After(before.Time))
+		}
+		b.ask(t, v1alpha1.NodeRequests{})
+		time.Sleep(time.Second)
+		assert.Equal(t, "a", b.node(t).Status.Requests.Scan, "removing it is no answer")
+		b.ask(t, v1alpha1.NodeRequests{Scan: "a"})
+		time.Sleep(time.Second)
+		assert.Equal(t, 4, b.scans(), "and writing it again no request")
+		b.ask(t, v1alpha1.NodeRequests{Scan: "c"})
+		b.ask(t, v1alpha1.NodeRequests{Scan: "a"})
+		time.Sleep(time.Second)
+		b.ask(t, v1alpha1.NodeRequests{Scan: "c"})
+		time.Sleep(time.Second)
+		assert.Equal(t, "c", b.node(t).Status.Requests.Scan)
+		assert.Equal(t, 6, b.scans(), "it was taken back, and asked for anew")
+	})
+}
+
 func TestNextDaemonScansNotAgain(t *testing.T) {
 	b := newBench(t)
 	b.ask(t, v1alpha1.NodeRequests{Scan: "now"})
@@ -66,7 +98,7 @@ func TestNextDaemonScansNotAgain(t *testing.T) {
 	assert.Equal(t, "now", b.node(t).Status.Requests.Scan, "it stays answered")
 	b.ask(t, v1alpha1.NodeRequests{})
 	b.seen(t)
-	assert.Empty(t, b.node(t).Status.Requests.Scan)
+	assert.Equal(t, "now", b.node(t).Status.Requests.Scan, "nor does removing the request change the answer")
 }
 
 // A node that is held shows the requests that were in force when the hold began, so that every other one is for this hold.
