@@ -60,7 +60,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	window := windowOf(direct, c, only)
 	reconciler := &job.Reconciler{
 		Client: base.manager.GetClient(), NodeName: c.NodeName, Journal: book, Maintenance: window, Results: disc, Only: only,
-		Recorder: base.recorder(o), Catalog: base.catalog, IsolationTimeout: c.IsolationTimeout, StartTimeout: c.StartTimeout,
+		Recorder: base.recorder(o), Catalog: base.catalog, StartTimeout: c.StartTimeout,
 	}
 	checks := &health.Checks{
 		FS: hardware.FS, Runner: hardware.Runner, Launch: health.Launch(c.HostRoot), Timeout: c.CheckTimeout, Advise: reconciler.Advise,

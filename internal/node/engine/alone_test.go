@@ -23,8 +23,15 @@ var errAPIDown = errors.New("dial tcp 10.0.0.1:6443: connection refused")
 func cutOff(m *enginetest.Machine, activation inventory.Activation) journal.Job {
 	m.Uplink = "nic0"
 	j := m.Bad(m.Job("j", m.ReadBackNIC(activation)), "nic0")
-	j.Soak, j.IsolationTimeout = time.Minute, 7*time.Minute
+	isolateFor(m, 7*time.Minute)
+	j.Soak = time.Minute
 	return j
+}
+
+// isolateFor bounds the wait for the API server by another time than any other wait.
+func isolateFor(m *enginetest.Machine, most time.Duration) {
+	m.Limits = step.DefaultLimits()
+	m.Limits.Isolation = most
 }
 
 // stepOf is the first step of a kind.
@@ -83,7 +90,8 @@ func TestKilledAnywhereWhileCutOffComesToTheSameEnd(t *testing.T) {
 func TestLinkThatFlapsWhileCutOffDoesNotExtendTheWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		j := m.Job("j", m.ReadBackNIC(inventory.ActivateReboot))
-		j.Soak, j.IsolationTimeout = time.Minute, 7*time.Minute
+		isolateFor(m, 7*time.Minute)
+		j.Soak = time.Minute
 		m.OnBoot = func() {
 			if m.APIAway = errAPIDown; m.Sim.Firmware("nic0").Running == "1.0" {
 				m.APIAway = nil

@@ -88,9 +88,6 @@ func (s *stretch) lasted(now time.Duration) time.Duration {
 func (x *execution) limits() step.Limits {
 	l := x.cfg.Limits
 	l.Soak = x.job.Soak
-	if x.job.IsolationTimeout > 0 {
-		l.Isolation = x.job.IsolationTimeout
-	}
 	return l
 }
 

@@ -125,7 +125,7 @@ func TestChangeThatTheHostSeesIsAskedAboutAtOnce(t *testing.T) {
 					m.APIAway, m.LinkDown = errAPIDown, true
 				}
 			})
-			w.job.IsolationTimeout = 7 * time.Minute
+			isolateFor(m, 7*time.Minute)
 			gate := stepOf(requireRolledBack(t, m, m.Run(w.job), "j"), plan.Health, false)
 			assert.InDelta(t, 7*time.Minute+40*time.Second, gate.Finished.Sub(*gate.Started), float64(10*time.Second))
 		})

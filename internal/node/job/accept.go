@@ -18,7 +18,7 @@ func (r *Reconciler) newJob(f state) journal.Job {
 	o := f.object
 	j := journal.Job{
 		Name: o.Name, UID: string(o.UID), Accepted: f.now, Retry: cmp.Or(o.Spec.Task.Request, f.retry.InForce()),
-		Soak: o.Spec.Task.HealthyFor.Duration(0), IsolationTimeout: r.IsolationTimeout,
+		Soak: o.Spec.Task.HealthyFor.Duration(0),
 	}
 	if r.StartTimeout > 0 {
 		j.Deadline = f.now.Add(r.StartTimeout)

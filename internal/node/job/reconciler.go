@@ -46,9 +46,8 @@ type Reconciler struct {
 	Catalog plan.Catalog
 	// Only names the one job this process may begin; empty for any. Jobs in the journal are finished in any case.
 	Only string
-	// IsolationTimeout is how long the node waits for the API server before it restores the previous firmware by itself; zero for
-	// the engine's default. StartTimeout bounds the time from the start of a job to its first write; zero for no limit.
-	IsolationTimeout, StartTimeout time.Duration
+	// StartTimeout bounds the time from the start of a job to its first write; zero for no limit.
+	StartTimeout time.Duration
 	// Now is the clock; nil for time.Now.
 	Now func() time.Time
 

@@ -38,10 +38,8 @@ type Job struct {
 	CancelForce bool `json:"cancelForce,omitempty"`
 	// Record is the execution.
 	Record step.Record `json:"record"`
-	// Soak is how long the node must look healthy before its health gate passes. IsolationTimeout is how long it waits for the
-	// API server when its update may have cut it off; zero for the default.
-	Soak             time.Duration `json:"healthyFor,omitzero"`
-	IsolationTimeout time.Duration `json:"isolationTimeout,omitzero"`
+	// Soak is how long the node must look healthy before its health gate passes.
+	Soak time.Duration `json:"healthyFor,omitzero"`
 	// CutOff is the wait of a node that its update may have cut off from the API server; nil while it does not wait.
 	CutOff *CutOff `json:"cutOff,omitempty"`
 	// Baseline is what the host had before the job, nil until it is taken.

@@ -22,6 +22,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 // Machine is a host whose hardware outlives the engine. Its methods are for one goroutine, but for those of Window.
@@ -74,6 +75,8 @@ type Machine struct {
 	Reads, EndAt int
 	// NoWrite is why no tool that writes is started; nil where one is.
 	NoWrite error
+	// Limits are those of engine.Config.
+	Limits step.Limits
 	// Free and MaxInMemory are those of engine.Config.
 	Free        func(dir string) (int64, error)
 	MaxInMemory int64
@@ -274,7 +277,7 @@ func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 		BootTook:  func(context.Context) (time.Duration, error) { return m.BootTook, nil },
 		BootID:    func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
 		SinceBoot: func() (time.Duration, error) { return time.Since(m.booted), nil },
-		Grace:     time.Minute, Wait: m.Wait, Guard: m.Guard, Free: m.Free, MaxInMemory: m.MaxInMemory,
+		Grace:     time.Minute, Limits: m.Limits, Wait: m.Wait, Guard: m.Guard, Free: m.Free, MaxInMemory: m.MaxInMemory,
 		Notify: func(s engine.Snapshot) {
 			m.Snapshots = append(m.Snapshots, s)
 			if m.OnSnapshot != nil {
