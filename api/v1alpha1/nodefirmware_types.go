@@ -267,7 +267,7 @@ type MaintenanceAnswer struct {
 }
 
 // HealthResult is the result of a health gate.
-// +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
+// +kubebuilder:validation:Enum=Healthy;Unhealthy
 type HealthResult string
 
 const (
@@ -275,14 +275,12 @@ const (
 	HealthResultHealthy HealthResult = "Healthy"
 	// HealthResultUnhealthy marks a node that is less healthy than before the job.
 	HealthResultUnhealthy HealthResult = "Unhealthy"
-	// HealthResultUnknown marks a verdict from another boot; it says nothing about the current one.
-	HealthResultUnknown HealthResult = "Unknown"
 )
 
 // HealthVerdict is what the health gate of a job found on the node. Only a health gate produces a verdict; a Ready pod
 // or a successful login does not.
 type HealthVerdict struct {
-	// result is Healthy, Unhealthy, or Unknown once the node runs under another boot id.
+	// result is Healthy or Unhealthy.
 	// +required
 	Result HealthResult `json:"result,omitempty"`
 	// bootID of the boot in which the node was checked.
