@@ -112,23 +112,31 @@ func (r *Reconciler) gather(ctx context.Context) (map[string]*v1alpha1.FirmwareQ
 		return nil, none, fmt.Errorf("list rollout policies: %w", err)
 	}
 	pools := quarantine.NewPools(policies.Items)
-	return found, quarantine.Compute(quarantine.Facts{
+	var unread error
+	read := func(name string, o client.Object) bool { // false for one that is gone
+		err := r.client.Get(ctx, client.ObjectKey{Name: name}, o)
+		unread = errors.Join(unread, client.IgnoreNotFound(err))
+		return err == nil
+	}
+	set := quarantine.Compute(quarantine.Facts{
 		Jobs: r.reporters.Remember(reports, quarantines.Items, r.now()), Quarantines: quarantines.Items, Now: r.now(),
 		Pool: func(name string) string {
 			var node corev1.Node
-			if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil { // it is gone, and so are its labels
-				return pools.Of(nil)
-			}
+			read(name, &node) // with a Node its labels are gone
 			return pools.Of(node.Labels)
 		},
 		Job: func(name string) *v1alpha1.FirmwareJob {
 			j := &v1alpha1.FirmwareJob{}
-			if err := r.client.Get(ctx, client.ObjectKey{Name: name}, j); err != nil { // it is gone, and its report stays
+			if !read(name, j) { // its report stays
 				return nil
 			}
 			return j
 		},
-	}), nil
+	})
+	if unread != nil {
+		return nil, none, fmt.Errorf("read nodes and jobs of reports: %w", unread)
+	}
+	return found, set, nil
 }
 
 // record creates the quarantine where there is none, and the event of that starts the pass that writes its status; otherwise it
