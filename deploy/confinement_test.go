@@ -119,7 +119,7 @@ func (i *installation) objects() []client.Object {
 		i.maintenance("foreign-a", "node-a", "other.example.com"), said("said-foreign", "kubelet", "Node", "node-a"),
 		said("said-by-a", "firmware-daemon", "FirmwareJob", "node-a-12345678"), said("said-by-b", "firmware-daemon", "FirmwareJob", "node-b-12345678"),
 		template("t"), source("s"), forbidden(), catalog(),
-		changed(nodeFirmware("pinned"), func(n *v1alpha1.NodeFirmware) { n.Spec.ScanThreshold = "1h" }), rollout("p"), i.configMap("other", "x"), i.daemonPod("plain"))
+		changed(nodeFirmware("pinned"), func(n *v1alpha1.NodeFirmware) { n.Spec.ScanThreshold = "1h" }), unpinned("unpinned"), rollout("p"), rollout("default"), i.configMap("other", "x"), i.daemonPod("plain"))
 }
 
 func (i *installation) client(t *testing.T, config *rest.Config) client.Client {
@@ -195,6 +195,33 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 
 func nodeFirmware(name string) *v1alpha1.NodeFirmware {
 	return &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// unpinned is one whose last pin was removed: the list is there, and empty.
+func unpinned(name string) client.Object {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "NodeFirmware", "metadata": map[string]any{"name": name}, "spec": map[string]any{"pins": []any{}},
+	}}
+}
+
+// update is a job as the operator makes it.
+func update(node string) *v1alpha1.FirmwareJob {
+	return &v1alpha1.FirmwareJob{
+		ObjectMeta: metav1.ObjectMeta{Name: node + "-12345678", Labels: map[string]string{v1alpha1.ManagedByLabel: "node-firmware-operator"}, Finalizers: []string{v1alpha1.JobFinalizer}},
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
+			Name: node + "-nic-1", UniqueID: "1", Version: "1", Digest: v1alpha1.Digest("sha256:" + strings.Repeat("0", 64)),
+		}}}},
+	}
+}
+
+// ensure is how the operator creates the default policy, whether or not it is there.
+func ensure(p *v1alpha1.RolloutPolicy) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": v1alpha1.GroupVersion.String(), "kind": "RolloutPolicy",
+			"metadata": map[string]any{"name": p.Name, "labels": map[string]any{v1alpha1.ManagedByLabel: "node-firmware-operator"}},
+		}}), client.FieldOwner("node-firmware-operator-rollout"), client.DryRunAll)
+	}
 }
 
 func device(name, node string) *v1alpha1.NodeDevice {
@@ -639,11 +666,11 @@ func (i *installation) attempts() []attempt {
 			return c.DeleteAllOf(ctx, &v1alpha1.FirmwareQuarantine{}, client.DryRunAll)
 		}, noVerb},
 		{"operator", "have a quarantine deleted with its owner", patch(forbidden(), `{"metadata":{"ownerReferences":[`+noOwner+`]}}`), "give away"},
-		{"operator", "keep a quarantine for ever", patch(forbidden(), `{"metadata":{"finalizers":["evil.example/x"]}}`), "no metadata of a FirmwareQuarantine"},
+		{"operator", "keep a quarantine for ever", patch(forbidden(), `{"metadata":{"finalizers":["evil.example/x"]}}`), "finalizers of FirmwareJobs"},
 		{"operator", "label a quarantine", patch(forbidden(), `{"metadata":{"labels":{"a":"b"}}}`), "what a person writes"},
 		{"operator", "make a quarantine that its owner takes away", create(changed(quarantine("15b3:101f", ""), func(q *v1alpha1.FirmwareQuarantine) {
 			q.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "x", UID: "1"}}
-		})), "the image and the model"},
+		})), "without labels, annotations"},
 		{"source-editor", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), ""},
 		{"source-editor", "forbid an image", create(quarantine("15b3:101f", v1alpha1.QuarantineConfirmed)), ""},
 		{"source-editor", "delete a quarantine", remove(forbidden()), ""},
@@ -657,6 +684,16 @@ func (i *installation) attempts() []attempt {
 		{"viewer", "see quarantines", list(&v1alpha1.FirmwareQuarantineList{}), ""},
 		{"operator", "change a template", patch(template("t"), `{"spec":{"state":"Paused"}}`), noVerb},
 		{"operator", "change a policy", patch(rollout("p"), `{"spec":{"maxUnavailable":"100%"}}`), noVerb},
+		{"operator", "make the default policy that a person makes", ensure(rollout("default")), ""},
+		{"operator", "make the default policy", admitted(create(rollout("default"))), ""},
+		{"operator", "make the default policy as it likes", create(changed(rollout("default"), func(p *v1alpha1.RolloutPolicy) { p.Spec.State = v1alpha1.RolloutPaused })), "no RolloutPolicy but default"},
+		{"operator", "change the default policy", patch(rollout("default"), `{"spec":{"maxUnavailable":"100%"}}`), "nothing of a RolloutPolicy"},
+		{"operator", "resume in place of a person", patch(rollout("default"), `{"spec":{"requests":{"resume":"now"}}}`), "nothing of a RolloutPolicy"},
+		{"operator", "keep a policy for ever", patch(rollout("default"), `{"metadata":{"finalizers":["evil.example/x"]}}`), "finalizers of FirmwareJobs"},
+		{"operator", "make a policy", create(rollout("mine")), "no RolloutPolicy but default"},
+		{"operator", "queue a job", create(update("node-a")), ""},
+		// R003-45: Only administrators start steps, and the budget bounds them.
+		{"operator", "run steps", create(changed(job("node-a"), func(j *v1alpha1.FirmwareJob) { j.Name = "erase" })), "of type Update only"},
 		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), onlyLabel},
 		{"operator", "replace pins", patch(nodeFirmware("node-a"), `{"spec":{"pins":[{"name":"p","selector":{"class":"BIOS","vendor":"any"},"version":"1","sourceRef":{"name":"s"}}]}}`), onlyLabel},
 		{"operator", "release a node", patch(nodeFirmware("node-a"), `{"spec":{"requests":{"release":"now"}}}`), onlyLabel},
@@ -669,6 +706,8 @@ func (i *installation) attempts() []attempt {
 		{"operator", "create a node's firmware", create(nodeFirmware("node-d")), ""},
 		{"operator", "create a node's firmware that releases the node", create(changed(nodeFirmware("node-e"), func(n *v1alpha1.NodeFirmware) { n.Spec.Requests.Release = "now" })), "without pins"},
 		{"operator", "delete a node's firmware", remove(nodeFirmware("node-a")), ""},
+		{"operator", "delete a node's firmware without its last pin", remove(nodeFirmware("unpinned")), ""},
+		{"operator", "label what it creates", create(changed(nodeFirmware("node-f"), func(n *v1alpha1.NodeFirmware) { n.Labels = map[string]string{"a": "b"} })), "without labels, annotations"},
 		{"operator", "delete what a person wrote", remove(nodeFirmware("pinned")), "may not delete a NodeFirmware"},
 		{"operator", "say that a pin matches nothing", status(nodeFirmware("node-a"), conditions("PinsUnmatched")), ""},
 		{"a", "say that its pins match nothing", status(nodeFirmware("node-a"), conditions("PinsUnmatched")), operators},
