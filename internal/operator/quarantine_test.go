@@ -159,6 +159,11 @@ func TestLifeOfAQuarantine(t *testing.T) {
 	assert.Len(t, q.Status.Reports, 3, "every job that there is reports it")
 
 	p.decide(v1alpha1.QuarantineConfirmed)
+	apitest.ApplyStatus(t, p.env.Client, v1alpha1.FieldOwnerDaemon, &v1alpha1.FirmwareJob{ // the source waits for it
+		ObjectMeta: metav1.ObjectMeta{Name: fourth.Name}, Status: v1alpha1.FirmwareJobStatus{Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, LastTransitionTime: metav1.Now()},
+		}},
+	})
 	for _, o := range []client.Object{
 		&v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "bios"}}, &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "bios"}},
 	} {
