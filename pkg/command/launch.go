@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,8 +33,6 @@ func (w *following) startWorker(ctx context.Context, tool []string, give inherit
 		_ = cmd.Wait()
 		return err
 	}
-	// The worker empties the files, and leaves the last of the output in them when it ends. Two that did would lose it.
-	w.stdout.cut, w.stderr.cut = math.MaxInt64, math.MaxInt64
 	go w.superviseWorker(cmd, give.lock)
 	return nil
 }
@@ -109,9 +106,8 @@ func (w *following) superviseWorker(cmd *exec.Cmd, lock *os.File) {
 	}
 }
 
-// awaitOrphan follows a tool whose worker is gone until the lock is free, and empties the files in the worker's place.
+// awaitOrphan follows a tool whose worker is gone until the lock is free.
 func (w *following) awaitOrphan() {
-	w.stdout.cut, w.stderr.cut = w.runner.cfg.MaxOutput, w.runner.cfg.MaxOutput
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for range ticker.C {

@@ -35,8 +35,12 @@ func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
 	}
 	if !free {
 		// Who began the write may be gone, and with it who bounds its output.
-		giveBack(r.lockBase(lock)+outSuffix, r.cfg.MaxOutput)
-		giveBack(r.lockBase(lock)+errSuffix, r.cfg.MaxOutput)
+		for _, suffix := range []string{outSuffix, errSuffix} {
+			if f, err := os.OpenFile(r.lockBase(lock)+suffix, os.O_WRONLY, 0); err == nil {
+				giveBack(f, r.cfg.MaxOutput)
+				_ = f.Close()
+			}
+		}
 	}
 	return !free, l.Close()
 }

@@ -61,7 +61,7 @@ func (o order) carryOut(give inherited) error {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.ExtraFiles = slices.Concat([]*os.File{give.lock}, files(give.image), hold.files()) // the lock, writeImageFD and the inhibitor's
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	bound, err := boundOutput(o.Base, o.MaxOutput)
+	printed, err := openOutputs(o.Base)
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -70,37 +70,33 @@ func (o order) carryOut(give inherited) error {
 	}
 	w.Tool = processOf(cmd.Process.Pid)
 	_ = w.save(o.Base) // the write goes on, and its lock shows that
-	w.Ended = bound.until(cmd)
+	w.Ended = printed.until(cmd, o.MaxOutput)
 	_ = hold.release() // before anybody learns that the write is over, and reboots
 	_ = w.save(o.Base) // what cannot be recorded is lost, and the device is asked
 	return nil
 }
 
-// bounds are the followers of the two output files: a tool with endless output must not fill the disk.
-type bounds [2]*follower
+// outputs are the two output files, of which a tool with endless output must not fill the disk.
+type outputs [2]*os.File
 
-func boundOutput(base string, limit int64) (bounds, error) {
-	var b bounds
+func openOutputs(base string) (outputs, error) {
+	var o outputs
 	for i, suffix := range []string{outSuffix, errSuffix} {
-		f, err := os.OpenFile(base+suffix, os.O_RDWR|os.O_APPEND, 0)
+		f, err := os.OpenFile(base+suffix, os.O_WRONLY, 0)
 		if err != nil {
-			return b, fmt.Errorf("open output: %w", err)
+			return o, fmt.Errorf("open output: %w", err)
 		}
-		b[i] = &follower{file: f, max: limit, cut: limit}
+		o[i] = f
 	}
-	return b, nil
+	return o, nil
 }
 
-// until waits for the tool, and leaves the last bytes of its output in the files.
-func (b bounds) until(cmd *exec.Cmd) *Ended {
+// until waits for the tool, and bounds its output.
+func (o outputs) until(cmd *exec.Cmd, limit int64) *Ended {
 	reap(cmd, func() {
-		for _, f := range b {
-			f.poll()
+		for _, f := range o {
+			giveBack(f, limit)
 		}
 	})
-	for _, f := range b {
-		f.restore()
-		f.close()
-	}
 	return ended(cmd.ProcessState)
 }

@@ -119,8 +119,8 @@ func (w *following) createOutputs() (stdout, stderr *os.File, err error) {
 		return nil, nil, errors.Join(err, stdout.Close())
 	}
 	limit := w.runner.cfg.MaxOutput
-	w.stdout = &follower{file: stdout, max: limit, cut: limit, lines: newLineSplitter(w.report)}
-	w.stderr = &follower{file: stderr, max: limit, cut: limit}
+	w.stdout = &follower{file: stdout, max: limit, lines: newLineSplitter(w.report)}
+	w.stderr = &follower{file: stderr, max: limit}
 	return stdout, stderr, nil
 }
 
