@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
 )
 
 // Addresses of the network between the control plane and the machine. It exists in a network namespace of its own, so that the
@@ -69,28 +71,12 @@ func Enter() error {
 
 // setUpNetwork makes the device that the machine is connected to, with the addresses of this side.
 func setUpNetwork() error {
-	loopback, err := netlink.LinkByName("lo")
-	if err != nil {
-		return fmt.Errorf("set up network: %w", err)
-	}
 	tap := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: tapName}, Mode: netlink.TUNTAP_MODE_TAP}
 	if err := netlink.LinkAdd(tap); err != nil {
 		return fmt.Errorf("set up network: make %s: %w", tapName, err)
 	}
-	for _, a := range []struct {
-		link    netlink.Link
-		address string
-	}{{loopback, apiAddress + "/32"}, {tap, hostAddress + "/24"}} {
-		address, err := netlink.ParseAddr(a.address)
-		if err != nil {
-			return fmt.Errorf("set up network: %w", err)
-		}
-		if err := netlink.AddrAdd(a.link, address); err != nil {
-			return fmt.Errorf("set up network: address %s: %w", a.address, err)
-		}
-		if err := netlink.LinkSetUp(a.link); err != nil {
-			return fmt.Errorf("set up network: %w", err)
-		}
+	if err := errors.Join(guest.Up("lo", apiAddress+"/32"), guest.Up(tapName, hostAddress+"/24")); err != nil {
+		return err
 	}
 	_, pods, err := net.ParseCIDR(podRange)
 	if err != nil {

@@ -36,8 +36,12 @@ func (b *base) write(kernelRoot, toolsRoot string, built []string) error {
 	if err != nil {
 		return err
 	}
+	keep := append([]string{filepath.Join(kernelRoot, "lib/modules", b.Release, "kernel/fs/efivarfs", efivarfs)}, built...)
 	for _, name := range cabs {
-		if err := copyFile(b.cab(name), filepath.Join(toolsRoot, "usr/share/installed-tests/fwupd", name)); err != nil {
+		keep = append(keep, filepath.Join(toolsRoot, "usr/share/installed-tests/fwupd", name))
+	}
+	for _, file := range keep {
+		if err := copyFile(b.file(filepath.Base(file)), file); err != nil {
 			return err
 		}
 	}

@@ -26,8 +26,27 @@ type base struct {
 func (b base) kernel() string  { return filepath.Join(b.dir, "vmlinuz") }
 func (b base) archive() string { return filepath.Join(b.dir, "base.cpio") }
 
-// cab is an image of fwupd's test device.
-func (b base) cab(name string) string { return filepath.Join(b.dir, name) }
+// file is one that is kept beside them: a module that was built for the lab, the module efivarfs, or an image of fwupd's test device.
+func (b base) file(name string) string { return filepath.Join(b.dir, name) }
+
+// initrd writes what a machine boots from: the base, and what is added to it.
+func (b base) initrd(path string, add func(*rootfs.Archive)) error {
+	raw, err := os.ReadFile(b.archive())
+	if err != nil {
+		return fmt.Errorf("make initramfs: %w", err)
+	}
+	to, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("make initramfs: %w", err)
+	}
+	defer to.Close()
+	if _, err := to.Write(raw); err != nil {
+		return fmt.Errorf("make initramfs: %w", err)
+	}
+	a := rootfs.NewArchive(to)
+	add(a)
+	return a.Close()
+}
 
 // bootModules are loaded at every boot, with what they need.
 var bootModules = []string{
@@ -100,7 +119,7 @@ func prepareBase(ctx context.Context, cache string, apt rootfs.Apt, say func(str
 }
 
 // recipe is everything but the versions of the packages that decides what a base is.
-var recipe = []any{bootModules, programs, trees, cabs, packagesOf, netdevsim, scsiDebug}
+var recipe = []any{bootModules, programs, trees, cabs, packagesOf, netdevsim, scsiDebug, efivarfs}
 
 // stampPath is the file that names the base for the current package lists: querying apt takes longer than everything
 // else in a second run.

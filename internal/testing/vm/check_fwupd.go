@@ -23,7 +23,7 @@ func fwupdKilled(ctx context.Context, s *scene) (string, error) {
 }
 
 func (s *scene) fwupd(ctx context.Context, from, to string, disturb func() error) (string, error) {
-	image, err := os.ReadFile(s.base.cab(cabs[to]))
+	image, err := os.ReadFile(s.base.file(cabs[to]))
 	if err != nil {
 		return "", fmt.Errorf("read image: %w", err)
 	}

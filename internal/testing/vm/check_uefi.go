@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,12 +73,8 @@ func startUEFI(ctx context.Context, b base, o Options) (*machine, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("start machine: %w", err)
 	}
-	module, err := b.fetchModule(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
 	initrd := filepath.Join(dir, "initrd")
-	if err := errors.Join(uefiInitrd(initrd, b, module, o.BinDir), makeState(ctx, filepath.Join(dir, "state.img"))); err != nil {
+	if err := errors.Join(uefiInitrd(initrd, b, o.BinDir), makeState(ctx, filepath.Join(dir, "state.img"))); err != nil {
 		return nil, err
 	}
 	address, err := controlplane.FreeAddress()
@@ -89,54 +84,7 @@ func startUEFI(ctx context.Context, b base, o Options) (*machine, error) {
 	return startMachine(machineOptions{base: b, dir: dir, initrd: initrd, firmware: ovmf, agentAddress: address})
 }
 
-// fetchModule is the module of the base's kernel, which only this machine loads. It is fetched once.
-func (b base) fetchModule(ctx context.Context, work string) (string, error) {
-	module := filepath.Join(b.dir, efivarfs)
-	if _, err := os.Stat(module); err == nil {
-		return module, nil
-	}
-	log, err := os.Create(filepath.Join(work, "prepare.log"))
-	if err != nil {
-		return "", fmt.Errorf("fetch %s: %w", efivarfs, err)
-	}
-	defer log.Close()
-	apt, name := rootfs.Apt{Log: log}, "linux-image-"+b.Release
-	packages, err := apt.Show(ctx, name)
-	switch {
-	case err != nil:
-		return "", err
-	case packages[0].Version != b.Version:
-		return "", fmt.Errorf("fetch %s: apt has %s %s, and the machine's kernel is %s: run the lab again", efivarfs, name, packages[0].Version, b.Version)
-	}
-	fetched, unpacked := filepath.Join(work, "package"), filepath.Join(work, "unpacked")
-	defer os.RemoveAll(fetched)
-	defer os.RemoveAll(unpacked)
-	if err := apt.Fetch(ctx, fetched, packages[0]); err != nil {
-		return "", err
-	}
-	if err := apt.Unpack(ctx, fetched, unpacked); err != nil {
-		return "", err
-	}
-	if err := copyFile(module+".new", filepath.Join(unpacked, "lib/modules", b.Release, "kernel/fs/efivarfs", efivarfs)); err != nil {
-		return "", err
-	}
-	return module, os.Rename(module+".new", module)
-}
-
-func uefiInitrd(path string, b base, module, binDir string) error {
-	from, err := os.Open(b.archive())
-	if err != nil {
-		return fmt.Errorf("make initramfs: %w", err)
-	}
-	defer from.Close()
-	to, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("make initramfs: %w", err)
-	}
-	defer to.Close()
-	if _, err := io.Copy(to, from); err != nil {
-		return fmt.Errorf("make initramfs: %w", err)
-	}
+func uefiInitrd(path string, b base, binDir string) error {
 	config, err := json.Marshal(guest.Config{
 		Modules: append(slices.Clone(modulesOf(b)), guest.Module{Path: "/lib/modules/" + efivarfs}),
 		Address: guestAddress + "/24", StateDisk: "/dev/vda", Persistent: []string{"/var/lib/node-firmware"},
@@ -144,10 +92,10 @@ func uefiInitrd(path string, b base, module, binDir string) error {
 	if err != nil {
 		return err
 	}
-	a := rootfs.NewArchive(to)
-	a.Copy("init", filepath.Join(binDir, "firmware-lab-guest"))
-	a.Copy("usr/bin/firmware-daemon", filepath.Join(binDir, "firmware-daemon"))
-	a.Copy("lib/modules/"+efivarfs, module)
-	a.File(guest.ConfigPath, 0o644, config)
-	return a.Close()
+	return b.initrd(path, func(a *rootfs.Archive) {
+		a.Copy("init", filepath.Join(binDir, "firmware-lab-guest"))
+		a.Copy("usr/bin/firmware-daemon", filepath.Join(binDir, "firmware-daemon"))
+		a.Copy("lib/modules/"+efivarfs, b.file(efivarfs))
+		a.File(guest.ConfigPath, 0o644, config)
+	})
 }

@@ -3,13 +3,10 @@ package vm
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -39,6 +36,9 @@ func PrepareDevices(ctx context.Context, cache, into, at string, apt rootfs.Apt,
 	if err != nil {
 		return Devices{}, err
 	}
+	if err := os.MkdirAll(into, 0o755); err != nil {
+		return Devices{}, fmt.Errorf("make devices: %w", err)
+	}
 	d := Devices{Release: b.Release}
 	config := guestConfig(b)
 	config = guest.Config{Flash: config.Flash, Drives: config.Drives}
@@ -47,44 +47,16 @@ func PrepareDevices(ctx context.Context, cache, into, at string, apt rootfs.Apt,
 			d.Needed = append(d.Needed, strings.TrimSuffix(path.Base(m.Path), ".ko"))
 			continue
 		}
-		d.Files = append(d.Files, filepath.Join(into, path.Base(m.Path)))
+		file := filepath.Join(into, path.Base(m.Path))
+		if err := copyFile(file, b.file(path.Base(m.Path))); err != nil {
+			return Devices{}, err
+		}
+		d.Files = append(d.Files, file)
 		m.Path = path.Join(at, path.Base(m.Path))
 		config.Modules = append(config.Modules, m)
 	}
-	if d.Config, err = json.Marshal(config); err != nil {
-		return Devices{}, err
-	}
-	return d, extractModules(b.archive(), into, d.Files)
-}
-
-// extractModules takes modules out of a base.
-func extractModules(archive, into string, files []string) error {
-	f, err := os.Open(archive)
-	if err != nil {
-		return fmt.Errorf("read base: %w", err)
-	}
-	defer f.Close()
-	if err := os.MkdirAll(into, 0o755); err != nil {
-		return fmt.Errorf("read base: %w", err)
-	}
-	found := 0
-	err = rootfs.Extract(f, func(name string, _ int64, content io.Reader) error {
-		to := filepath.Join(into, path.Base(name))
-		if path.Dir(name) != "lib/modules" || !slices.Contains(files, to) {
-			return nil
-		}
-		found++
-		out, err := os.Create(to)
-		if err != nil {
-			return fmt.Errorf("read base: %w", err)
-		}
-		_, err = io.Copy(out, content)
-		return errors.Join(err, out.Close())
-	})
-	if err == nil && found != len(files) {
-		err = fmt.Errorf("read base: it has %d of %d modules: remove %s", found, len(files), filepath.Dir(archive))
-	}
-	return err
+	d.Config, err = json.Marshal(config)
+	return d, err
 }
 
 // Device is one of the emulated devices, with the models or serial numbers that select it.

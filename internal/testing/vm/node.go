@@ -42,19 +42,6 @@ const daemonService = "firmware-daemon"
 
 // overlay writes the part that differs in every run: programs, access, configuration.
 func overlay(path string, b base, binDir string, l *lab.Lab, m *lab.Member) error {
-	from, err := os.Open(b.archive())
-	if err != nil {
-		return fmt.Errorf("make initramfs: %w", err)
-	}
-	defer from.Close()
-	to, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("make initramfs: %w", err)
-	}
-	defer to.Close()
-	if _, err := io.Copy(to, from); err != nil {
-		return fmt.Errorf("make initramfs: %w", err)
-	}
 	kubeconfig, err := kubeconfigOf(l)
 	if err != nil {
 		return err
@@ -64,23 +51,23 @@ func overlay(path string, b base, binDir string, l *lab.Lab, m *lab.Member) erro
 	if err != nil {
 		return err
 	}
-	a := rootfs.NewArchive(to)
-	a.Copy("init", filepath.Join(binDir, "firmware-lab-guest"))
-	a.Link("usr/bin/systemctl", "/init")
-	a.Link("var/run", "/run")
-	a.Copy("usr/bin/firmware-daemon", filepath.Join(binDir, "firmware-daemon"))
-	a.File(guest.ConfigPath, 0o644, config)
-	a.File(accessDir+"/kubeconfig", 0o600, kubeconfig)
-	a.File(accessDir+"/token", 0o600, []byte(m.Token))
-	a.File(accessDir+"/image-token", 0o600, []byte(m.ImageToken))
-	a.Copy(accessDir+"/image-ca.crt", caFile)
-	a.File("etc/machine-id", 0o644, []byte("00000000000000000000000000000001\n"))
-	a.File("etc/dbus-1/lab.conf", 0o644, []byte(busConfig))
-	a.File("etc/fwupd/fwupd.conf", 0o644, []byte(fwupdConfig))
-	a.File("etc/node-firmware/profiles/fwupd-test.yaml", 0o644, []byte(fwupdProfile))
-	a.File("etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\n"))
-	a.File("etc/group", 0o644, []byte("root:x:0:\n"))
-	return a.Close()
+	return b.initrd(path, func(a *rootfs.Archive) {
+		a.Copy("init", filepath.Join(binDir, "firmware-lab-guest"))
+		a.Link("usr/bin/systemctl", "/init")
+		a.Link("var/run", "/run")
+		a.Copy("usr/bin/firmware-daemon", filepath.Join(binDir, "firmware-daemon"))
+		a.File(guest.ConfigPath, 0o644, config)
+		a.File(accessDir+"/kubeconfig", 0o600, kubeconfig)
+		a.File(accessDir+"/token", 0o600, []byte(m.Token))
+		a.File(accessDir+"/image-token", 0o600, []byte(m.ImageToken))
+		a.Copy(accessDir+"/image-ca.crt", caFile)
+		a.File("etc/machine-id", 0o644, []byte("00000000000000000000000000000001\n"))
+		a.File("etc/dbus-1/lab.conf", 0o644, []byte(busConfig))
+		a.File("etc/fwupd/fwupd.conf", 0o644, []byte(fwupdConfig))
+		a.File("etc/node-firmware/profiles/fwupd-test.yaml", 0o644, []byte(fwupdProfile))
+		a.File("etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\n"))
+		a.File("etc/group", 0o644, []byte("root:x:0:\n"))
+	})
 }
 
 // kubeconfigOf reaches the API server the way the machine does.

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -93,50 +94,56 @@ func (s *server) start(part func() error) {
 
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /state", s.state)
-	mux.HandleFunc("POST /service/{name}/kill", s.kill)
-	mux.HandleFunc("GET /file", readFile)
-	mux.HandleFunc("PUT /file", writeFile)
-	mux.HandleFunc("POST /run", runTool)
-	mux.HandleFunc("GET /processes", processes)
-	mux.HandleFunc("POST /module/{name}", s.loadModule)
-	mux.HandleFunc("POST /drives", s.plug)
-	mux.HandleFunc("GET /drive/{serial}", s.drive)
+	for pattern, answer := range map[string]func(*http.Request) (any, error){
+		"GET /state": s.state, "POST /service/{name}/kill": s.kill, "GET /file": readFile, "PUT /file": writeFile, "POST /run": runTool,
+		"GET /processes": processes, "POST /module/{name}": s.loadModule, "POST /drives": s.plug, "GET /drive/{serial}": s.drive,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { reply(w, answer, r) })
+	}
 	mux.HandleFunc("POST /reboot", s.reboot)
 	return mux
 }
 
-func (s *server) state(w http.ResponseWriter, _ *http.Request) {
-	id, err := sysfs.BootID(os.DirFS("/"))
+// reply ends a request. The client notices if the answer cannot be sent.
+func reply(w http.ResponseWriter, answer func(*http.Request) (any, error), r *http.Request) {
+	v, err := answer(r)
+	var raw []byte
+	if err == nil {
+		raw, err = json.Marshal(v)
+	}
 	if err != nil {
-		refuse(w, err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+	_, _ = w.Write(raw)
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+func (s *server) state(*http.Request) (any, error) {
+	id, err := sysfs.BootID(os.DirFS("/"))
 	out := State{BootID: id, Services: map[string]ServiceState{}}
 	for name, v := range s.supervisors {
 		out.Services[name] = v.status()
 	}
-	answer(w, out)
+	return out, err
 }
 
-func (s *server) kill(w http.ResponseWriter, r *http.Request) {
+func (s *server) kill(r *http.Request) (any, error) {
 	v := s.supervisors[r.PathValue("name")]
 	if v == nil {
-		refuse(w, fmt.Errorf("there is no service %q", r.PathValue("name")))
-		return
+		return nil, fmt.Errorf("there is no service %q", r.PathValue("name"))
 	}
-	pid, err := v.kill()
-	if err != nil {
-		refuse(w, err)
-		return
-	}
-	answer(w, pid)
+	return v.kill()
 }
 
 // reboot ends everything in order and restarts the machine. It answers first, because the requesting process is about
 // to end too.
-func (s *server) reboot(w http.ResponseWriter, _ *http.Request) {
-	answer(w, "rebooting")
+func (s *server) reboot(w http.ResponseWriter, r *http.Request) {
+	reply(w, func(*http.Request) (any, error) { return "rebooting", nil }, r)
 	go s.rebooting.Do(func() {
 		s.stop()
 		s.running.Wait()
@@ -188,14 +195,10 @@ func (s *server) load(i int) error {
 	return nil
 }
 
-func (s *server) loadModule(w http.ResponseWriter, r *http.Request) {
+func (s *server) loadModule(r *http.Request) (any, error) {
 	i, err := s.module(r.PathValue("name"))
 	if err == nil {
 		err = errors.Join(os.MkdirAll(filepath.Dir(s.wantedPath(i)), 0o755), os.WriteFile(s.wantedPath(i), nil, 0o644), s.load(i))
 	}
-	if err != nil {
-		refuse(w, err)
-		return
-	}
-	answer(w, "loaded")
+	return "loaded", err
 }

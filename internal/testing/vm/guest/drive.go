@@ -83,22 +83,17 @@ func drivesPlugged() (bool, error) {
 	return err == nil, err
 }
 
-func (s *server) plug(w http.ResponseWriter, _ *http.Request) {
-	if err := errors.Join(os.WriteFile(drivesWanted, nil, 0o644), s.plugDrives()); err != nil {
-		refuse(w, err)
-		return
-	}
-	answer(w, "plugged in")
+func (s *server) plug(*http.Request) (any, error) {
+	return "plugged in", errors.Join(os.WriteFile(drivesWanted, nil, 0o644), s.plugDrives())
 }
 
-// drive answers with what a drive holds.
-func (s *server) drive(w http.ResponseWriter, r *http.Request) {
+// drive is what a drive holds.
+func (s *server) drive(r *http.Request) (any, error) {
 	s.mu.Lock()
 	d := s.drives[r.PathValue("serial")]
 	s.mu.Unlock()
 	if d == nil {
-		refuse(w, fmt.Errorf("there is no drive %q", r.PathValue("serial")))
-		return
+		return nil, fmt.Errorf("there is no drive %q", r.PathValue("serial"))
 	}
-	answer(w, d.Firmware())
+	return d.Firmware(), nil
 }

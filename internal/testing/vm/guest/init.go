@@ -3,9 +3,10 @@ package guest
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
+
+	"github.com/vishvananda/netlink"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,10 +41,10 @@ func boot() error {
 	if err := mountVariables(); err != nil {
 		return err
 	}
-	if err := up("lo", "127.0.0.1/8"); err != nil {
+	if err := Up("lo", "127.0.0.1/8"); err != nil {
 		return err
 	}
-	if err := up("eth0", config.Address); err != nil {
+	if err := Up("eth0", config.Address); err != nil {
 		return err
 	}
 	return mountState(config)
@@ -97,33 +98,15 @@ func mountState(c Config) error {
 	return nil
 }
 
-// up gives a network interface its address.
-func up(name, address string) error {
-	ip, network, err := net.ParseCIDR(address)
+// Up gives a network interface its address, such as 127.0.0.1/8.
+func Up(name, address string) error {
+	link, err := netlink.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("set up %s: %w", name, err)
 	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("set up %s: %w", name, err)
-	}
-	defer unix.Close(fd)
-	request, err := unix.NewIfreq(name)
-	if err != nil {
-		return fmt.Errorf("set up %s: %w", name, err)
-	}
-	set := func(call uint, value []byte) {
-		if err == nil {
-			if err = request.SetInet4Addr(value); err == nil {
-				err = unix.IoctlIfreq(fd, call, request)
-			}
-		}
-	}
-	set(unix.SIOCSIFADDR, ip.To4())
-	set(unix.SIOCSIFNETMASK, network.Mask)
+	parsed, err := netlink.ParseAddr(address)
 	if err == nil {
-		request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-		err = unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+		err = errors.Join(netlink.AddrReplace(link, parsed), netlink.LinkSetUp(link))
 	}
 	if err != nil {
 		return fmt.Errorf("set up %s: %w", name, err)

@@ -2,11 +2,9 @@ package rootfs_test
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -85,32 +83,4 @@ func entries(t *testing.T, raw []byte) []entry {
 		out = append(out, entry{name, mode, string(raw[:size])})
 		raw = raw[(size+3)/4*4:]
 	}
-}
-
-func TestFilesAreExtractedFromTheirArchive(t *testing.T) {
-	var out bytes.Buffer
-	a := rootfs.NewArchive(&out)
-	a.File("lib/modules/a.ko", 0o644, []byte("first"))
-	a.File("lib/modules/empty.ko", 0o644, nil)
-	a.File("lib/modules/b.ko", 0o644, []byte("second one"))
-	require.NoError(t, a.Close())
-	raw := out.Bytes()
-	got := map[string]string{}
-	require.NoError(t, rootfs.Extract(bytes.NewReader(raw), func(name string, size int64, content io.Reader) error {
-		if strings.HasSuffix(name, "b.ko") || strings.HasSuffix(name, "empty.ko") {
-			read, err := io.ReadAll(content)
-			got[name] = string(read)
-			assert.Len(t, read, int(size))
-			return err
-		}
-		return nil
-	}))
-	assert.Equal(t, map[string]string{"lib/modules/empty.ko": "", "lib/modules/b.ko": "second one"}, got)
-
-	skip := func(string, int64, io.Reader) error { return nil }
-	for size := range len(raw) - 3 {
-		require.Error(t, rootfs.Extract(bytes.NewReader(raw[:size]), skip), "an archive that is cut off after %d bytes", size)
-	}
-	raw[0] = 'x'
-	require.ErrorContains(t, rootfs.Extract(bytes.NewReader(raw), skip), "does not begin with")
 }
