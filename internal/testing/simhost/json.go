@@ -1,6 +1,7 @@
 package simhost
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 )
@@ -13,60 +14,37 @@ type member struct {
 
 type object []member
 
-// jsonStyle is how a JSON library lays out text.
-type jsonStyle struct{ colon string }
+// MarshalJSON implements json.Marshaler.
+func (o object) MarshalJSON() ([]byte, error) {
+	out := []byte("{")
+	for i, m := range o {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		value, err := json.Marshal(m.value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(append(out, '"'), m.name+`":`...), value...)
+	}
+	return append(out, '}'), nil
+}
 
-var (
-	jsonC    = jsonStyle{":"}   // json-c, JSON_C_TO_STRING_PRETTY
-	jsonGLib = jsonStyle{" : "} // json-glib, pretty
+// What stands between a name and its value in the JSON libraries of the tools, json-c and json-glib.
+const (
+	colonC    = ":"
+	colonGLib = " : "
 )
 
-// format lays out objects, lists of any, strings and numbers.
-func (j jsonStyle) format(v any) string {
-	var b strings.Builder
-	j.write(&b, v, "")
-	return b.String()
-}
-
-func (j jsonStyle) write(b *strings.Builder, v any, indent string) {
-	inner := indent + "  "
-	switch v := v.(type) {
-	case object:
-		b.WriteString("{")
-		for i, m := range v {
-			b.WriteString(separator(i) + inner + quote(m.name) + j.colon)
-			j.write(b, m.value, inner)
-		}
-		b.WriteString("\n" + indent + "}")
-	case []any:
-		b.WriteString("[")
-		for i, e := range v {
-			b.WriteString(separator(i) + inner)
-			j.write(b, e, inner)
-		}
-		if len(v) > 0 {
-			b.WriteString("\n" + indent)
-		}
-		b.WriteString("]")
-	case string:
-		b.WriteString(quote(v))
-	default:
-		text, _ := json.Marshal(v) // numbers only
-		b.Write(text)
+// indented lays an object out in lines, as the tools do.
+func indented(o object, colon string) string {
+	var out bytes.Buffer
+	raw, err := json.Marshal(o)
+	if err == nil {
+		err = json.Indent(&out, raw, "", "  ")
 	}
-}
-
-func separator(i int) string {
-	if i == 0 {
-		return "\n"
+	if err != nil {
+		panic(err) // texts, numbers and lists of them always encode
 	}
-	return ",\n"
-}
-
-func quote(s string) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // strings always encode
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.ReplaceAll(out.String(), `": `, `"`+colon)
 }

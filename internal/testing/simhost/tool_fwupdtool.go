@@ -103,9 +103,9 @@ func fwupdtool(c *call) (int, error) {
 
 func (c *call) fwupdFail(o options, e *fwupdError) (int, error) {
 	if o.has("json") {
-		c.printf("%s\n", jsonGLib.format(object{{"Error", object{
+		c.printf("%s\n", indented(object{{"Error", object{
 			{"Domain", "FwupdError"}, {"Code", e.code}, {"Message", e.message},
-		}}}))
+		}}}, colonGLib))
 		return e.exitCode(), nil
 	}
 	return c.fail(e.exitCode(), "%s\n", e.message)
@@ -186,7 +186,7 @@ func fwupdDevices(c *call, o options) (*fwupdError, error) {
 	if len(devices) == 0 {
 		return &fwupdError{fwupdNothingToDo, "No detected devices"}, nil
 	}
-	c.printf("%s\n", jsonGLib.format(object{{"Devices", devices}}))
+	c.printf("%s\n", indented(object{{"Devices", devices}}, colonGLib))
 	return nil, nil
 }
 
@@ -210,7 +210,7 @@ func fwupdHistory(c *call, _ options) (*fwupdError, error) {
 		{"AppstreamId", "com.example.simulated.firmware"}, {"Version", target.Version},
 		{"Checksum", []any{strings.TrimPrefix(target.Digest, "sha256:")}}, {"Protocol", "org.uefi.capsule"},
 	}}})
-	c.printf("%s\n", jsonGLib.format(object{{"Devices", []any{d}}}))
+	c.printf("%s\n", indented(object{{"Devices", []any{d}}}, colonGLib))
 	return nil, nil
 }
 

@@ -88,7 +88,7 @@ func nvmeCLI(c *call) (int, error) {
 }
 
 func nvmeIdentify(c *call, t *nvmeTarget, _ options) (int, error) {
-	c.printf("%s\n", jsonC.format(t.identify()))
+	c.printf("%s\n", indented(t.identify(), colonC))
 	return 0, nil
 }
 
@@ -137,7 +137,7 @@ func nvmeFirmwareLog(c *call, t *nvmeTarget, _ options) (int, error) {
 		value, text := binary.LittleEndian.Uint64(raw), strings.ReplaceAll(string(raw), " ", ".")
 		log = append(log, member{fmt.Sprintf("Firmware Rev Slot %d", slot), fmt.Sprintf("%d (%s)", value, text)})
 	}
-	c.printf("%s\n", jsonC.format(object{{t.Key, log}}))
+	c.printf("%s\n", indented(object{{t.Key, log}}, colonC))
 	return 0, nil
 }
 
