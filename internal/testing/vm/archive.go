@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 )
 
 // write writes what a base consists of, from packages that were unpacked and modules that were built.
-func (b *base) write(kernelRoot, toolsRoot string, built []string) error {
+func (b *base) write(ctx context.Context, kernelRoot, toolsRoot string, built []string) error {
 	file, err := os.Create(b.archive())
 	if err != nil {
 		return fmt.Errorf("make base: %w", err)
@@ -26,7 +27,7 @@ func (b *base) write(kernelRoot, toolsRoot string, built []string) error {
 	if err := b.addModules(archive, kernelRoot, built); err != nil {
 		return err
 	}
-	if err := addTools(archive, toolsRoot); err != nil {
+	if err := addTools(ctx, archive, toolsRoot); err != nil {
 		return err
 	}
 	if err := archive.Close(); err != nil {
@@ -77,7 +78,7 @@ func (b *base) addModules(archive *rootfs.Archive, kernelRoot string, built []st
 }
 
 // addTools adds the programs, the libraries they need and what they read.
-func addTools(archive *rootfs.Archive, root string) error {
+func addTools(ctx context.Context, archive *rootfs.Archive, root string) error {
 	all := append([]string{}, programs...)
 	private, err := filepath.Glob(filepath.Join(root, "usr/lib/x86_64-linux-gnu/fwupd-*/*.so"))
 	if err != nil {
@@ -90,12 +91,9 @@ func addTools(archive *rootfs.Archive, root string) error {
 		}
 		all = append(all, rel)
 	}
-	libraries, missing, err := rootfs.Libraries(root, all)
+	libraries, err := rootfs.Libraries(ctx, root, all)
 	if err != nil {
 		return err
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("collect tools: no package has the libraries %s", strings.Join(missing, ", "))
 	}
 	for _, p := range append(all, libraries...) {
 		file, err := rootfs.Resolve(root, p)

@@ -220,7 +220,7 @@ func (b *base) build(ctx context.Context, apt rootfs.Apt, work string, kernel, c
 	}
 	made := *b
 	made.dir = out
-	if err := made.write(kernelRoot, toolsRoot, built); err != nil {
+	if err := made.write(ctx, kernelRoot, toolsRoot, built); err != nil {
 		return err
 	}
 	b.Modules = made.Modules

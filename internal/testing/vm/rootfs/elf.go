@@ -1,93 +1,62 @@
 package rootfs
 
 import (
-	"debug/elf"
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// libraryDirs are where Debian keeps shared libraries, and where the dynamic linker looks.
-var libraryDirs = []string{"lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "lib", "usr/lib"}
+// linker is Debian's dynamic linker.
+const linker = "lib64/ld-linux-x86-64.so.2"
 
-// Libraries are the shared libraries the programs need, their interpreter and whatever those need in turn, as paths
-// below root. Missing are the names of libraries that are not found below it.
-func Libraries(root string, programs []string) (found, missing []string, err error) {
-	seen := map[string]bool{}
-	queue := slices.Clone(programs)
-	for len(queue) > 0 {
-		program := queue[0]
-		queue = queue[1:]
-		path, err := Resolve(root, program)
-		if err != nil {
-			return nil, nil, err
-		}
-		needed, origin, err := needs(path)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, name := range needed {
-			if seen[name] {
-				continue
-			}
-			seen[name] = true
-			at := locate(root, name, append([]string{origin(program)}, libraryDirs...))
-			if at == "" {
-				missing = append(missing, name)
-				continue
-			}
-			found = append(found, at)
-			queue = append(queue, at)
-		}
-	}
-	slices.Sort(found)
-	slices.Sort(missing)
-	return found, missing, nil
-}
+// libraryDirs are where Debian keeps shared libraries.
+var libraryDirs = []string{"lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"}
 
-// needs are the libraries and the interpreter an ELF file names, and the directory to search first.
-func needs(path string) (names []string, origin func(string) string, err error) {
-	file, err := elf.Open(path)
+// found is a line of what the linker lists: a name, and the file that is loaded for it.
+var found = regexp.MustCompile(`(?m)^\t(.+) => (.+) \(0x[0-9a-f]+\)$`)
+
+// Libraries are the shared libraries that the programs need, what those need in turn, and the linker, as paths below root, whose own
+// linker says so.
+func Libraries(ctx context.Context, root string, programs []string) ([]string, error) {
+	own, err := Resolve(root, linker)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read libraries of %s: %w", path, err)
+		return nil, fmt.Errorf("find libraries: %w", err)
 	}
-	defer file.Close()
-	if names, err = file.ImportedLibraries(); err != nil {
-		return nil, nil, fmt.Errorf("read libraries of %s: %w", path, err)
+	dirs, out := []string{}, []string{linker}
+	for _, dir := range libraryDirs {
+		dirs = append(dirs, filepath.Join(root, dir))
 	}
-	if s := file.Section(".interp"); s != nil {
-		interpreter, err := s.Data()
+	for _, p := range programs { // a program may have libraries of its own
+		if dir := filepath.Join(root, filepath.Dir(p)); strings.HasSuffix(p, ".so") && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	for _, p := range programs {
+		path, err := Resolve(root, p)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read interpreter of %s: %w", path, err)
+			return nil, err
 		}
-		names = append(names, strings.TrimRight(string(interpreter), "\x00"))
-	}
-	runpath, err := file.DynString(elf.DT_RUNPATH)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read run path of %s: %w", path, err)
-	}
-	return names, func(program string) string {
-		if len(runpath) == 0 {
-			return filepath.Dir(program)
+		text, err := exec.CommandContext(ctx, own, "--inhibit-cache", "--library-path", strings.Join(dirs, ":"), "--list", path).CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("find libraries of %s: %w: %s", p, err, text)
 		}
-		return strings.TrimPrefix(strings.ReplaceAll(runpath[0], "$ORIGIN", "/"+filepath.Dir(program)), "/")
-	}, nil
-}
-
-// locate finds a library, or an interpreter by its path.
-func locate(root, name string, dirs []string) string {
-	if strings.HasPrefix(name, "/") {
-		dirs, name = []string{strings.TrimPrefix(filepath.Dir(name), "/")}, filepath.Base(name)
-	}
-	for _, dir := range dirs {
-		at := filepath.Join(dir, name)
-		if _, err := Resolve(root, at); err == nil {
-			return at
+		for _, line := range found.FindAllStringSubmatch(string(text), -1) {
+			at, below := strings.CutPrefix(line[2], root+"/")
+			if !below {
+				return nil, fmt.Errorf("find libraries of %s: no package has %s", p, line[1])
+			}
+			if !slices.Contains(out, at) {
+				out = append(out, at)
+			}
 		}
 	}
-	return ""
+	slices.Sort(out)
+	return out, nil
 }
 
 // maxLinks is how many symbolic links a name may lead through.
