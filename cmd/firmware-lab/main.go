@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -49,7 +48,6 @@ type options struct {
 }
 
 func (o *options) register(c *cobra.Command, quiet time.Duration) {
-	o.removeDir = func() error { return nil }
 	f := c.Flags()
 	f.IntVar(&o.Nodes, "nodes", 6, "number of simulated machines, 1 to 100")
 	f.StringVar(&o.Dir, "dir", "", "directory for the API's data, the machines and the logs; kept at the end (default: a temporary one, removed)")
@@ -63,7 +61,7 @@ func (o *options) register(c *cobra.Command, quiet time.Duration) {
 }
 
 // complete sets defaults that depend on the environment.
-func (o *options) complete(c *cobra.Command) error {
+func (o *options) complete(c *cobra.Command) (err error) {
 	if o.Nodes < 1 {
 		return fmt.Errorf("--nodes %d: choose 1 to 100", o.Nodes)
 	}
@@ -74,19 +72,10 @@ func (o *options) complete(c *cobra.Command) error {
 	}
 	o.Out = c.OutOrStdout()
 	if o.BinDir == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("find own binary: %w", err)
+		if o.BinDir, err = program(""); err != nil {
+			return err
 		}
-		o.BinDir = filepath.Dir(self)
 	}
-	if o.Dir == "" {
-		dir, err := os.MkdirTemp("", "firmware-lab-")
-		if err != nil {
-			return fmt.Errorf("make directory: %w", err)
-		}
-		o.Dir = dir
-		o.removeDir = func() error { return os.RemoveAll(dir) }
-	}
-	return nil
+	o.Dir, o.removeDir, err = workDir(o.Dir)
+	return err
 }

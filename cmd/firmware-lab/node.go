@@ -22,7 +22,7 @@ func nodeCommand() *cobra.Command {
 			if len(images) == 0 {
 				return errors.New("name archives of the operator's and the daemon's images with --images; make images writes them")
 			}
-			return p.run(c, "node", "node", func() error {
+			return p.run(c, "node", func() error {
 				devices, err := cache("lab")
 				if err != nil {
 					return err

@@ -32,8 +32,26 @@ func cache(name string) (string, error) {
 	return filepath.Join(dir, "node-firmware-operator", name), nil
 }
 
-// run runs a lab of this name. Its directory is kept when it fails, and when it was named.
-func (p *place) run(c *cobra.Command, name, cacheName string, lab func() error) error {
+// workDir is the directory of a run: the named one, which stays, or a temporary one, which remove removes.
+func workDir(named string) (dir string, remove func() error, err error) {
+	if named != "" {
+		return named, func() error { return nil }, os.MkdirAll(named, 0o755)
+	}
+	dir, err = os.MkdirTemp("", "firmware-lab-")
+	return dir, func() error { return os.RemoveAll(dir) }, err
+}
+
+// program is the path of a program beside this one.
+func program(name string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find own binary: %w", err)
+	}
+	return filepath.Join(filepath.Dir(self), name), nil
+}
+
+// run runs a lab. Its directory is kept when it fails, and when it was named.
+func (p *place) run(c *cobra.Command, cacheName string, lab func() error) error {
 	var err error
 	if p.self, err = os.Executable(); err != nil {
 		return fmt.Errorf("find own binary: %w", err)
@@ -44,18 +62,13 @@ func (p *place) run(c *cobra.Command, name, cacheName string, lab func() error) 
 			return err
 		}
 	}
-	temporary := p.dir == ""
-	if temporary {
-		if p.dir, err = os.MkdirTemp("", "firmware-lab-"+name+"-"); err != nil {
-			return fmt.Errorf("make directory: %w", err)
-		}
+	var remove func() error
+	if p.dir, remove, err = workDir(p.dir); err != nil {
+		return err
 	}
 	if err := lab(); err != nil {
 		fmt.Fprintf(c.ErrOrStderr(), "Logs of this run are kept in %s.\n", p.dir)
 		return err
 	}
-	if temporary {
-		return os.RemoveAll(p.dir)
-	}
-	return nil
+	return remove()
 }

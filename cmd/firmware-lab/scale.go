@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,22 +18,16 @@ func scaleCommand() *cobra.Command {
 		Short: "Measure the operator on a real Kubernetes API with thousands of nodes whose daemons are played",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			self, err := os.Executable()
-			if err != nil {
-				return fmt.Errorf("find own binary: %w", err)
-			}
 			if o.Operator == "" {
-				o.Operator = filepath.Join(filepath.Dir(self), "firmware-operator")
-			}
-			removeDir := func() error { return nil }
-			if o.Dir == "" {
-				if o.Dir, err = os.MkdirTemp("", "firmware-lab-scale-"); err != nil {
-					return fmt.Errorf("make directory: %w", err)
+				if o.Operator, err = program("firmware-operator"); err != nil {
+					return err
 				}
-				removeDir = func() error { return os.RemoveAll(o.Dir) }
-			} else if err := os.MkdirAll(o.Dir, 0o755); err != nil {
-				return fmt.Errorf("make directory: %w", err)
 			}
+			dir, remove, err := workDir(o.Dir)
+			if err != nil {
+				return err
+			}
+			o.Dir = dir
 			o.Out = c.OutOrStdout()
 			report, err := scale.Run(c.Context(), o)
 			if err != nil {
@@ -43,7 +35,7 @@ func scaleCommand() *cobra.Command {
 				return err
 			}
 			report.Summary(c.OutOrStdout())
-			return errors.Join(writeReport(reportFile, report), removeDir())
+			return errors.Join(writeReport(reportFile, report), remove())
 		},
 	}
 	f := c.Flags()

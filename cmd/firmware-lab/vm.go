@@ -15,7 +15,7 @@ func vmCommand() *cobra.Command {
 		Short: "Run the daemon on a real kernel: update emulated devices of a virtual machine and reboot it",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.run(c, "vm", "lab", func() error {
+			return p.run(c, "lab", func() error {
 				return vm.Run(c.Context(), vm.Options{Dir: p.dir, BinDir: p.binDir, CacheDir: p.cacheDir, Only: p.only, Out: c.OutOrStdout()})
 			})
 		},

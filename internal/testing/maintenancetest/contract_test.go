@@ -23,22 +23,21 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/drainrequest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	standin "github.com/nodefirmware/node-firmware-operator/internal/testing/lab/maintenance"
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/maintenancetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 func TestMain(m *testing.M) { apitest.Main(m) }
 
 // nodeMaintenance is a world with the window that asks a maintenance-operator.
-func nodeMaintenance(env *apitest.Env) maintenancetest.World {
-	return maintenancetest.World{Client: env.Client, Window: func() maintenance.Window {
-		return &nodemaintenance.Node{Client: env.Client, Namespace: apitest.Namespace, NodeName: maintenancetest.NodeName}
+func nodeMaintenance(env *apitest.Env) World {
+	return World{Client: env.Client, Window: func() maintenance.Window {
+		return &nodemaintenance.Node{Client: env.Client, Namespace: apitest.Namespace, NodeName: NodeName}
 	}}
 }
 
 // TestContractWithTheStandInOfTheLab proves R001-21.
 func TestContractWithTheStandInOfTheLab(t *testing.T) {
-	maintenancetest.Run(t, func(t *testing.T) maintenancetest.World {
+	Run(t, func(t *testing.T) World {
 		env := apitest.New(t)
 		w := nodeMaintenance(env)
 		var op *standin.Operator
@@ -55,26 +54,26 @@ func TestContractWithTheStandInOfTheLab(t *testing.T) {
 
 // TestContractWithTheOperatorThatDrains proves R001-20, R001-21.
 func TestContractWithTheOperatorThatDrains(t *testing.T) {
-	maintenancetest.Run(t, draining)
+	Run(t, draining)
 }
 
 // draining is a world in which the operator drains.
-func draining(t *testing.T) maintenancetest.World {
+func draining(t *testing.T) World {
 	env := apitest.New(t)
-	require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: maintenancetest.NodeName}}))
+	require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: NodeName}}))
 	admitted(t, env)
 	access := rest.CopyConfig(env.Config)
 	access.QPS = -1 // as in the operator
 	pods, err := kubernetes.NewForConfig(access)
 	require.NoError(t, err)
 	r := controller.New(env.Client, pods, drain.Options{Force: true, DeleteEmptyDir: true})
-	return maintenancetest.World{
+	return World{
 		Client: env.Client,
 		Window: func() maintenance.Window {
-			return &drainrequest.Window{Client: env.Client, NodeName: maintenancetest.NodeName}
+			return &drainrequest.Window{Client: env.Client, NodeName: NodeName}
 		},
 		Step: func(ctx context.Context) error {
-			_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: maintenancetest.NodeName}})
+			_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: NodeName}})
 			return err
 		},
 	}
@@ -83,7 +82,7 @@ func draining(t *testing.T) maintenancetest.World {
 // A person who uncordons the node and cordons it again has it cordoned at the end. The operator sees the Node in between.
 func TestANodeThatAPersonCordonedAgainStaysCordoned(t *testing.T) {
 	w := draining(t)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: maintenancetest.NodeName}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: NodeName}}
 	require.NoError(t, w.Client.Create(t.Context(), node))
 	window := w.Window()
 	settle := func() maintenance.State {
@@ -124,7 +123,7 @@ func TestANodeThatAPersonCordonedAgainStaysCordoned(t *testing.T) {
 func admitted(t *testing.T, env *apitest.Env) {
 	t.Helper()
 	job := &v1alpha1.FirmwareJob{
-		ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: maintenancetest.NodeName, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: NodeName, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}},
 	}
 	require.NoError(t, env.Client.Create(t.Context(), job))
 	_, err := fieldset.ApplyAdmission(t.Context(), env.Client, job, job.ResourceVersion, []metav1.Condition{{

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/maintenancetest"
 )
 
 // binaryVariable names the manager of a real maintenance-operator, which hack/maintenanceoperator builds.
@@ -23,7 +22,7 @@ func TestContractWithTheMaintenanceOperator(t *testing.T) {
 	if binary == "" {
 		t.Skip("no maintenance-operator: set " + binaryVariable + " to its manager (make maintenance-contract builds it and runs this test)")
 	}
-	maintenancetest.Run(t, func(t *testing.T) maintenancetest.World {
+	Run(t, func(t *testing.T) World {
 		env := apitest.New(t)
 		w := nodeMaintenance(env)
 		var running *exec.Cmd

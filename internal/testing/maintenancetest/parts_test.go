@@ -1,4 +1,4 @@
-package maintenancetest
+package maintenancetest_test
 
 import (
 	"context"
