@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // The campaigns.
@@ -146,38 +148,19 @@ func RandomRun(seed uint64, dir string) (Run, error) {
 
 // all runs the work for the numbers below n, several at a time.
 func (c *campaign) all(ctx context.Context, name string, n int, work func(int) error) error {
-	next := make(chan int)
-	var workers sync.WaitGroup
-	var failed error
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	for range c.Workers {
-		workers.Go(func() {
-			for i := range next {
-				if err := work(i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	for i := range n {
-		select {
-		case next <- i:
-			if c.Progress != nil {
-				c.Progress(name, i, n)
-			}
-			continue
-		case <-ctx.Done():
-			failed = context.Cause(ctx)
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(c.Workers)
+	for i := 0; i < n && running.Err() == nil; i++ {
+		group.Go(func() error { return work(i) })
+		if c.Progress != nil {
+			c.Progress(name, i, n)
 		}
-		break
 	}
-	close(next)
-	workers.Wait()
+	err := group.Wait()
 	if c.Progress != nil {
 		c.Progress(name, n, n)
 	}
-	return errors.Join(failed)
+	return errors.Join(err, ctx.Err())
 }
 
 // try runs one trial, and shrinks it if it violates an invariant.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Verdict says what became of a mutant.
@@ -60,30 +62,22 @@ func Run(ctx context.Context, root string, mutants []Mutant, parallel int, repor
 		return err
 	}
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range max(1, parallel) {
-		wg.Go(func() {
-			for i := range next {
-				begun := time.Now()
-				result := r.judge(ctx, i, mutants[i])
-				result.Took = time.Since(begun)
-				mu.Lock()
-				if ctx.Err() == nil {
-					report(result)
-				}
-				mu.Unlock()
+	var group errgroup.Group
+	group.SetLimit(max(1, parallel))
+	for i, m := range mutants {
+		group.Go(func() error {
+			begun := time.Now()
+			result := r.judge(ctx, i, m)
+			result.Took = time.Since(begun)
+			mu.Lock()
+			defer mu.Unlock()
+			if ctx.Err() == nil {
+				report(result)
 			}
+			return nil
 		})
 	}
-	for i := range mutants {
-		if ctx.Err() == nil {
-			next <- i
-		}
-	}
-	close(next)
-	wg.Wait()
-	return ctx.Err()
+	return errors.Join(group.Wait(), ctx.Err())
 }
 
 type runner struct{ root, dir string }
