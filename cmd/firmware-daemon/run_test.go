@@ -162,7 +162,7 @@ func newEnv(t *testing.T) *apitest.Env {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = operator.Run(ctx) }()
+	go func() { defer close(done); operator.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	return env
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,17 +17,10 @@ import (
 // runJobPods acts as the kubelet for the pods that execute jobs on the node, until the context ends: it starts their
 // processes, restarts failed ones, and ends those whose pods are deleted.
 func (n *Node) runJobPods(ctx context.Context, complain func(format string, args ...any)) {
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		pods, err := n.kubelet.JobPods(ctx)
 		if err != nil {
-			continue // the API server is unreachable; running processes continue
+			return // the API server is unreachable; running processes continue
 		}
 		for i := range pods {
 			if err := n.runJobPod(ctx, &pods[i]); err != nil && ctx.Err() == nil {
@@ -34,7 +28,7 @@ func (n *Node) runJobPods(ctx context.Context, complain func(format string, args
 			}
 		}
 		n.forgetJobs(pods)
-	}
+	}, podPoll)
 }
 
 // runJobPod takes one pod a step further.

@@ -227,11 +227,7 @@ func (l *Lab) startMaintenance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.running.Go(func() {
-		if err := standIn.Run(ctx); err != nil && ctx.Err() == nil {
-			l.say("The stand-in of the maintenance-operator ended: %v", err)
-		}
-	})
+	l.running.Go(func() { standIn.Run(ctx) })
 	return nil
 }
 

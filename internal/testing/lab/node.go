@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -33,6 +35,8 @@ const (
 	heartbeatEvery = 500 * time.Millisecond
 	heartbeatGrace = 10 * time.Second
 	kubeletTimeout = 2 * time.Second
+	// podPoll is how often a kubelet looks after its pods.
+	podPoll = 200 * time.Millisecond
 )
 
 // Node is one simulated machine with its kubelet and its daemon.
@@ -207,7 +211,7 @@ func (n *Node) Reboots() int { return int(n.reboots.Load()) }
 func (n *Node) live(ctx context.Context, complain func(format string, args ...any)) {
 	var kubelet sync.WaitGroup
 	defer kubelet.Wait()
-	kubelet.Go(func() { n.kubelet.Reap(ctx, 200*time.Millisecond) })
+	kubelet.Go(func() { n.kubelet.Reap(ctx, podPoll) })
 	kubelet.Go(func() { n.daemon.keep(ctx, n.goesDown, complain) })
 	kubelet.Go(func() { n.runJobPods(ctx, complain) })
 	kubelet.Go(func() { n.runStaticPods(ctx, complain) })
@@ -263,15 +267,8 @@ func (n *Node) reboot(ctx context.Context) error {
 // when nothing was heard of it for the grace period the control plane reports that nothing is known. A kubelet that reaches
 // the API server after a boot starts the daemon.
 func (n *Node) heartbeat(ctx context.Context, complain func(format string, args ...any)) {
-	tick := time.NewTicker(heartbeatEvery)
-	defer tick.Stop()
 	last := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		n.mu.Lock()
 		off, rebooted := n.off, n.rebooted
 		n.mu.Unlock()
@@ -285,9 +282,9 @@ func (n *Node) heartbeat(ctx context.Context, complain func(format string, args 
 				n.startAfterBoot(complain)
 			}
 		case n.uplink != nil && time.Since(last) > heartbeatGrace:
-			_ = n.lifecycle.Ensure(ctx, corev1.ConditionUnknown, bootID) // the next tick tries again
+			_ = n.lifecycle.Ensure(ctx, corev1.ConditionUnknown, bootID) // the next heartbeat tries again
 		}
-	}
+	}, heartbeatEvery)
 }
 
 func (n *Node) startAfterBoot(complain func(format string, args ...any)) {

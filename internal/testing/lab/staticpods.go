@@ -8,7 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -174,21 +175,14 @@ func decodeStaticPod(content []byte) (*corev1.Pod, error) {
 
 // runStaticPods acts as the machine's kubelet for static pods until the context ends. It does not ask the API server.
 func (n *Node) runStaticPods(ctx context.Context, complain func(format string, args ...any)) {
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	wait.UntilWithContext(ctx, func(context.Context) {
 		if n.goesDown() {
-			continue
+			return
 		}
 		for _, err := range n.static.sync() {
 			complain("static pods of %s: %v", n.Name, err)
 		}
-	}
+	}, podPoll)
 }
 
 // startStaticPod starts the program of a static pod.

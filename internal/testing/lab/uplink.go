@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
@@ -178,16 +180,7 @@ func reset(c net.Conn) {
 
 // watch follows the link until the context ends.
 func (u *uplink) watch(ctx context.Context) {
-	tick := time.NewTicker(uplinkPoll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			u.look()
-		}
-	}
+	wait.UntilWithContext(ctx, func(context.Context) { u.look() }, uplinkPoll)
 }
 
 // seen is the traffic up to now.

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -174,7 +176,7 @@ func joinMachine(ctx context.Context, l *lab.Lab, b base, dir, binDir string) (*
 func (n *node) live(ctx context.Context) {
 	go n.kubelet.Reap(ctx, 500*time.Millisecond)
 	ready := ""
-	for ctx.Err() == nil {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		asked, cancel := context.WithTimeout(ctx, 10*time.Second)
 		state, err := n.machine.agent.State(asked)
 		cancel()
@@ -189,11 +191,7 @@ func (n *node) live(ctx context.Context) {
 				ready = state.BootID
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(500 * time.Millisecond):
-		}
-	}
+	}, 500*time.Millisecond)
 }
 
 // note records a boot.

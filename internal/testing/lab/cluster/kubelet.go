@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,23 +100,14 @@ func (k *Kubelet) StartWorkload(ctx context.Context) error {
 
 // Reap deletes the node's pods whose deletion was requested, until the context ends.
 func (k *Kubelet) Reap(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		var pods corev1.PodList
-		if err := k.Client.List(ctx, &pods, client.MatchingFields{"spec.nodeName": k.Node}); err != nil {
-			continue // the API server is unreachable; the next tick tries again
-		}
+		_ = k.Client.List(ctx, &pods, client.MatchingFields{"spec.nodeName": k.Node}) // where the API server is unreachable, there are none this time
 		for i := range pods.Items {
 			_, runs := pods.Items[i].Labels[v1alpha1.JobPodLabel] // a pod with a process ends with it
 			if pods.Items[i].DeletionTimestamp != nil && !runs {
 				_ = k.Client.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0))
 			}
 		}
-	}
+	}, every)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,17 +54,8 @@ func New(config *rest.Config) (*Operator, error) {
 }
 
 // Run works until the context ends. It waits while the API server is unreachable.
-func (o *Operator) Run(ctx context.Context) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			_ = o.Step(ctx) // failures are retried at the next tick
-		}
-	}
+func (o *Operator) Run(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) { _ = o.Step(ctx) }, pollEvery) // failures are retried at the next step
 }
 
 // Step processes every object once and advances each by at most one state.
