@@ -3,11 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab"
 )
@@ -28,7 +26,7 @@ func demoCommand() *cobra.Command {
 				return err
 			}
 			o.Uplink, o.Mirror = true, true
-			d.Screen, d.Live = c.OutOrStdout(), term.IsTerminal(int(os.Stdout.Fd()))
+			d.Screen = c.OutOrStdout()
 			l, err := lab.Up(c.Context(), o.Options)
 			if err != nil {
 				return errors.Join(err, o.keep(c))

@@ -71,7 +71,7 @@ func (l *Lab) try(ctx context.Context, o DemoOptions, list []target, t trial) (*
 	if err := l.editRule(ctx, list, t.bad); err != nil {
 		return nil, err
 	}
-	if err := l.untilQuarantined(ctx, newView(o.Screen, o.Live, began), list, t.bad); err != nil {
+	if err := l.untilQuarantined(ctx, newView(o.Screen, began), list, t.bad); err != nil {
 		return nil, err
 	}
 	report, err := l.judgeRollback(t, before)
@@ -80,14 +80,14 @@ func (l *Lab) try(ctx context.Context, o DemoOptions, list []target, t trial) (*
 		return report, err
 	}
 	if t.resume {
-		if report.Halted, err = l.resume(ctx, t, newView(o.Screen, o.Live, began), list); err != nil {
+		if report.Halted, err = l.resume(ctx, t, newView(o.Screen, began), list); err != nil {
 			return report, err
 		}
 	}
 	if err := l.editRule(ctx, list, t.good); err != nil { // as a person restores the template
 		return report, err
 	}
-	return report, l.watch(ctx, newView(o.Screen, o.Live, time.Now()), list)
+	return report, l.watch(ctx, newView(o.Screen, time.Now()), list)
 }
 
 // editRule edits the template rule of the target.

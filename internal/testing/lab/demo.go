@@ -27,9 +27,8 @@ type DemoOptions struct {
 	CutOff bool
 	// Timeout ends a demo that does not finish.
 	Timeout time.Duration
-	// Screen takes the picture of the fleet. Live redraws it in place; otherwise changes are printed as lines.
+	// Screen takes a line for each change of the fleet.
 	Screen io.Writer
-	Live   bool
 }
 
 // Demo declares new firmware for the whole fleet in one template and watches it roll until every machine runs it. The
@@ -61,7 +60,7 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	}
 	l.say("Declared FirmwareTemplate %s: BIOS, NICs and disks of %d nodes, one node first, then two, then at most %d at once.", fleetTemplate(list).Name, len(l.Nodes), o.MaxUnavailable)
 
-	err = l.watch(ctx, newView(o.Screen, o.Live, began), list)
+	err = l.watch(ctx, newView(o.Screen, began), list)
 	report.DurationSeconds = time.Since(began).Seconds()
 	report.MaxDisturbed, report.Rollouts = seen.maxDisturbed(), slices.Clone(l.rollouts)
 	// The deadline may have ended the watch; the report still has to say what the machines run.

@@ -20,7 +20,7 @@ func busy(step string) sight {
 func TestDemoWithoutProgressEndsAndSaysWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
-		err := follow(t.Context(), newView(io.Discard, false, time.Now()), func(context.Context) (sight, error) {
+		err := follow(t.Context(), newView(io.Discard, time.Now()), func(context.Context) (sight, error) {
 			if looks++; looks < 100 {
 				return busy("flash"), nil
 			}
@@ -35,14 +35,14 @@ func TestDemoWithoutProgressEndsAndSaysWhatItWaitsFor(t *testing.T) {
 
 func TestDemoThatCannotReadTheClusterEndsToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		err := follow(t.Context(), newView(io.Discard, false, time.Now()), func(context.Context) (sight, error) {
+		err := follow(t.Context(), newView(io.Discard, time.Now()), func(context.Context) (sight, error) {
 			return sight{}, errors.New("connection refused")
 		})
 		require.ErrorContains(t, err, "an answer of the API server: connection refused")
 
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the fleet was not done after 1m0s"))
 		defer cancel()
-		err = follow(ctx, newView(io.Discard, false, time.Now()), func(context.Context) (sight, error) { return busy("flash"), nil })
+		err = follow(ctx, newView(io.Discard, time.Now()), func(context.Context) (sight, error) { return busy("flash"), nil })
 		require.ErrorContains(t, err, "the fleet was not done after 1m0s; it was waiting for node-0")
 	})
 }
@@ -50,7 +50,7 @@ func TestDemoThatCannotReadTheClusterEndsToo(t *testing.T) {
 func TestDemoFollowsUntilNothingIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		err := follow(t.Context(), newView(io.Discard, false, began), func(context.Context) (sight, error) {
+		err := follow(t.Context(), newView(io.Discard, began), func(context.Context) (sight, error) {
 			switch since := time.Since(began); {
 			case since < time.Second:
 				return sight{}, errors.New("away for a moment")
@@ -60,7 +60,7 @@ func TestDemoFollowsUntilNothingIsMissing(t *testing.T) {
 			return sight{picture: &picture{}}, nil
 		})
 		require.NoError(t, err)
-		err = follow(t.Context(), newView(io.Discard, false, began), func(context.Context) (sight, error) {
+		err = follow(t.Context(), newView(io.Discard, began), func(context.Context) (sight, error) {
 			return sight{}, verdictError("job node-0-1 failed")
 		})
 		assert.EqualError(t, err, "job node-0-1 failed")

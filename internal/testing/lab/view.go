@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // picture is the fleet at one moment.
@@ -26,8 +24,8 @@ type picture struct {
 
 // row is one node of the picture.
 type row struct {
-	node, state, step, progress string
-	current, wanted             int
+	node, state, step string
+	current, wanted   int
 }
 
 // undone is what is left until every device runs what it should and every node is back in service.
@@ -58,7 +56,7 @@ func newRow(n corev1.Node, jobs []v1alpha1.FirmwareJob, devices []v1alpha1.NodeD
 		}
 	}
 	if j := newest(n.Name, jobs); j != nil {
-		r.step, r.progress = jobStep(j)
+		r.step = jobStep(j)
 	}
 	return r
 }
@@ -76,16 +74,13 @@ func newest(node string, jobs []v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
 }
 
 // jobStep describes the state of a job in a few words.
-func jobStep(j *v1alpha1.FirmwareJob) (step, progress string) {
-	done, next := 0, ""
+func jobStep(j *v1alpha1.FirmwareJob) (step string) {
+	next := ""
 	for _, s := range j.Status.Steps {
 		if s.State == v1alpha1.StepPending && next == "" {
 			next = s.Name // between two steps, show the next one
 		}
-		switch s.State {
-		case v1alpha1.StepSucceeded, v1alpha1.StepSkipped:
-			done++
-		case v1alpha1.StepRunning:
+		if s.State == v1alpha1.StepRunning {
 			step = s.Name
 			if s.Part == v1alpha1.PartRollback {
 				step = "rollback: " + step
@@ -97,9 +92,6 @@ func jobStep(j *v1alpha1.FirmwareJob) (step, progress string) {
 				step += fmt.Sprintf(" %d%%", *s.ProgressPercent)
 			}
 		}
-	}
-	if len(j.Status.Steps) > 0 {
-		progress = fmt.Sprintf("%d/%d steps", done, len(j.Status.Steps))
 	}
 	admitted := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted)
 	switch {
@@ -119,68 +111,34 @@ func jobStep(j *v1alpha1.FirmwareJob) (step, progress string) {
 	default:
 		step = "waits: " + admitted.Reason
 	}
-	return step, progress
+	return step
 }
 
-// view shows pictures on a terminal, in place, or as lines where something changed.
+// view shows what changes in pictures, in lines.
 type view struct {
 	out   io.Writer
-	live  bool
 	began time.Time
-	lines int
 	last  map[string]string
 }
 
-func newView(out io.Writer, live bool, began time.Time) *view {
-	return &view{out: out, live: live, began: began, last: map[string]string{}}
+func newView(out io.Writer, began time.Time) *view {
+	return &view{out: out, began: began, last: map[string]string{}}
 }
 
 func (v *view) show(p *picture) {
 	elapsed := time.Since(v.began).Truncate(time.Second)
-	if !v.live {
-		for _, r := range p.rows {
-			text := fmt.Sprintf("%-8s %-25s %-34s %d/%d devices at target", r.node, r.state, r.step, r.current, r.wanted)
-			if v.last[r.node] != text {
-				v.last[r.node] = text
-				fmt.Fprintf(v.out, "%6s  %s\n", elapsed, text)
-			}
+	line := func(of, text string) {
+		if v.last[of] != text {
+			v.last[of] = text
+			fmt.Fprintf(v.out, "%6s  %s\n", elapsed, text)
 		}
-		for _, w := range p.waves {
-			name := w.Model + " " + w.Version
-			if text := waveLine(w); v.last[name] != text {
-				v.last[name] = text
-				fmt.Fprintf(v.out, "%6s  %s\n", elapsed, text)
-			}
-		}
-		return
 	}
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "NODE\tSTATE\tSTEP\tPROGRESS\tAT TARGET")
 	for _, r := range p.rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s %d/%d\n", r.node, r.state, r.step, r.progress, bar(r.current, r.wanted), r.current, r.wanted)
+		line(r.node, fmt.Sprintf("%-8s %-25s %-34s %d/%d devices at target", r.node, r.state, r.step, r.current, r.wanted))
 	}
-	_ = w.Flush()
-	for _, r := range p.waves {
-		fmt.Fprintln(&b, text.Clip(waveLine(r), 100)) // a line that wraps cannot be redrawn
+	for _, w := range p.waves {
+		line(w.Model+" "+w.Version, waveLine(w))
 	}
-	fmt.Fprintf(&b, "elapsed %s\n", elapsed)
-	if v.lines > 0 {
-		fmt.Fprintf(v.out, "\x1b[%dA", v.lines)
-	}
-	for line := range strings.Lines(b.String()) {
-		fmt.Fprintf(v.out, "\x1b[2K%s", line)
-	}
-	v.lines = strings.Count(b.String(), "\n")
-}
-
-func bar(n, of int) string {
-	const width = 10
-	if of == 0 {
-		return strings.Repeat("·", width)
-	}
-	full := n * width / of
-	return strings.Repeat("█", full) + strings.Repeat("·", width-full)
 }
 
 // compareNatural orders node-2 before node-10.
