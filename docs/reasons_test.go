@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,6 +54,38 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	for _, reason := range reasonsOf(t) {
 		assert.Regexp(t, "`([A-Za-z]+ )?"+reason+"[` :=]", pages.String(), "no page names %s", reason)
 	}
+}
+
+// TestReasonsOfKindsExist: what the pages of the kinds name as the reason of a condition is one that a condition can have.
+func TestReasonsOfKindsExist(t *testing.T) {
+	known := map[string]bool{}
+	for _, value := range reasonsOf(t) {
+		known[value] = true
+	}
+	pages, err := filepath.Glob("kinds/*.md")
+	require.NoError(t, err)
+	named := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, table := range strings.Split(string(text), "\n\n") {
+			at := -1
+			for _, line := range strings.Split(strings.TrimSpace(table), "\n") {
+				row := strings.Split(strings.TrimPrefix(line, "|"), "|")
+				if at < 0 {
+					at = slices.Index(row, " reason ")
+				}
+				if at < 0 {
+					break
+				}
+				for _, m := range inCode.FindAllStringSubmatch(row[min(at, len(row)-1)], -1) {
+					named++
+					assert.True(t, known[m[1]], "%s: %s is no reason of the API", page, m[1])
+				}
+			}
+		}
+	}
+	require.Greater(t, named, 100)
 }
 
 var (
