@@ -31,6 +31,8 @@ type State struct {
 	// History of finished jobs, newest first.
 	History   []journal.Past `json:"history,omitempty"`
 	Leftovers []string       `json:"leftovers,omitempty"`
+	// Earlier are directories with the state of a development build.
+	Earlier []string `json:"earlier,omitempty"`
 	// Problems says what could not be read, and why.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -86,7 +88,7 @@ func ReadState(dir, bootID string) (State, error) {
 	}
 	out := State{
 		Directory: dir, InUse: found.Locked, BootID: bootID, Devices: []StateDevice{}, Archive: archived(found.Archive),
-		History: found.Journal.History, Leftovers: found.Leftovers, Problems: found.Problems,
+		History: found.Journal.History, Leftovers: found.Leftovers, Earlier: found.Earlier, Problems: found.Problems,
 	}
 	if s := found.Stamp; s != nil {
 		out.Schema, out.Daemon = s.Schema, s.Daemon
@@ -155,6 +157,9 @@ func (s State) table(w io.Writer) error {
 	}
 	for _, l := range s.Leftovers {
 		fmt.Fprintf(w, "\nLeftover: %s holds half-made files of an interrupted start; remove it when it is not needed\n", l)
+	}
+	for _, e := range s.Earlier {
+		fmt.Fprintf(w, "\nEarlier:  %s holds the state of a development build, which this version does not read; remove it when it is not needed\n", e)
 	}
 	for _, p := range s.Problems {
 		fmt.Fprintf(w, "\nNot read: %s\n", p)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -89,6 +90,10 @@ func openState(o Options, patience time.Duration) (*state.State, error) {
 	}
 	if host.Leftover != "" {
 		o.Log.Warn("Moved incomplete state of an interrupted first start aside", "directory", host.Leftover)
+	}
+	if host.Earlier != "" {
+		o.Log.Warn("Moved aside the state of a development build, which this version cannot read; a job that was running then is not continued",
+			"directory", filepath.Join(o.Config.StateDir, host.Earlier))
 	}
 	if host.Unswept != nil {
 		o.Log.Warn("Leftovers of an interrupted archive run could not be removed; remove them by hand", "err", host.Unswept)

@@ -99,6 +99,7 @@ func TestBytesOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	require.NoError(t, j.Save(fullJob(), fullDevice()))
+	require.NoError(t, j.Note("moved aside"))
 	require.NoError(t, j.Close())
 	const golden = "testdata/journal.golden"
 	got := records(t, dir)
@@ -248,8 +249,19 @@ func TestJournalOfADevelopmentBuild(t *testing.T) {
 	edit(t, dir, "meta", "schema", "1")
 	before := records(t, dir)
 	_, err := journal.Open(dir)
-	require.ErrorContains(t, err, "development build")
+	require.ErrorIs(t, err, journal.ErrEarlier)
 	_, err = journal.Peek(dir)
-	require.ErrorContains(t, err, "development build")
+	require.ErrorIs(t, err, journal.ErrEarlier)
 	assert.Equal(t, before, records(t, dir))
+}
+
+// A note is what a person reads until a job has something to say.
+func TestNoteUntilAJobEnds(t *testing.T) {
+	j := open(t, t.TempDir())
+	require.NoError(t, j.Note("moved aside"))
+	assert.Equal(t, "moved aside", view(t, j).LastError())
+	job := newJob("a")
+	job.Finished, job.Record.Outcome = &noon, step.Complete
+	require.NoError(t, j.Save(job))
+	assert.Empty(t, view(t, j).LastError())
 }

@@ -38,6 +38,7 @@ var (
 	keySchema     = []byte("schema")
 	keyHistory    = []byte("history")
 	keyVerdict    = []byte("verdict")
+	keyNote       = []byte("note")
 )
 
 // ErrLocked says that another process has the journal open.
@@ -45,6 +46,9 @@ var ErrLocked = errors.New("another firmware-daemon is using it; stop that one f
 
 // ErrNewer says that the journal was written by a newer daemon.
 var ErrNewer = errors.New("it was written by a newer firmware-daemon; install that version or a later one")
+
+// ErrEarlier says that the journal was written by a development build before the first release.
+var ErrEarlier = errors.New("it was written by a development build of firmware-daemon from before the first release, and is not read")
 
 // Journal is the journal of one host. Each change is on disk when the method that makes it returns. It is safe for
 // concurrent use.
@@ -113,7 +117,7 @@ type UnhealthyMark struct {
 }
 
 // Open opens the journal in the state directory, and creates both if they are missing. It returns an error that wraps
-// ErrLocked, ErrNewer or ErrDamaged in those cases.
+// ErrLocked, ErrNewer, ErrEarlier or ErrDamaged in those cases.
 func Open(stateDir string) (*Journal, error) {
 	path := filepath.Join(stateDir, FileName)
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
@@ -170,7 +174,7 @@ func checkSchema(s string) error {
 	case n > schema:
 		return fmt.Errorf("schema %d: %w", n, ErrNewer)
 	case n < schema:
-		return fmt.Errorf("schema %d is of a development build from before the first release; move the state directory away to begin anew", n)
+		return fmt.Errorf("schema %d: %w", n, ErrEarlier)
 	}
 	return nil
 }
@@ -324,4 +328,13 @@ func put[T any](tx *bbolt.Tx, bucket []byte, key string, value T) error {
 		return fmt.Errorf("encode %s: %w", key, err)
 	}
 	return tx.Bucket(bucket).Put([]byte(key), raw)
+}
+
+// Note keeps a message for people, until a later job completes or fails.
+func (j *Journal) Note(message string) error {
+	err := j.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyNote, []byte(message)) })
+	if err != nil {
+		return fmt.Errorf("write to the journal: %w", err)
+	}
+	return nil
 }

@@ -25,6 +25,8 @@ type View struct {
 	History []Past
 	// Verdict is the last result of the health gate; nil when there is none.
 	Verdict *Verdict
+
+	note string
 }
 
 // Past is a job that has finished.
@@ -58,6 +60,7 @@ func (j *Journal) View() (View, error) {
 		if v.Verdict, err = readVerdict(tx); err != nil {
 			return err
 		}
+		v.note = string(tx.Bucket(bucketMeta).Get(keyNote))
 		return tx.Bucket(bucketDevices).ForEach(func(key, raw []byte) error {
 			var d Device
 			if err := json.Unmarshal(raw, &d); err != nil {
@@ -117,7 +120,7 @@ func (v View) LastError() string {
 			return ""
 		}
 	}
-	return ""
+	return v.note
 }
 
 func eachJob(tx *bbolt.Tx, f func(Job)) error {

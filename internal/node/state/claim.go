@@ -94,7 +94,7 @@ func NewGuest(dir string) *Guest { return &Guest{dir: dir} }
 // View reads the journal even while another process has it open; it is empty before the first job.
 func (g *Guest) View() (journal.View, error) {
 	v, err := journal.Peek(g.dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, journal.ErrEarlier) { // the next process that opens it sets it aside
 		return journal.View{}, nil
 	}
 	return v, err

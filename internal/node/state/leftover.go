@@ -11,7 +11,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
-const leftoverPrefix = "leftover-"
+const (
+	leftoverPrefix = "leftover-"
+	earlierPrefix  = "earlier-"
+)
 
 // contents is the relevant content of a directory. Locks, temporary files and leftovers are not state; downloaded
 // images are fetched again.
@@ -20,7 +23,7 @@ type contents struct {
 	// journal says that a journal exists, and empty that it has no content.
 	journal, empty bool
 	archive        bool
-	// aside is the highest number of a directory of leftovers.
+	// aside is the highest number of a directory of leftovers, or of earlier state.
 	aside int
 }
 
@@ -46,8 +49,8 @@ func look(fsys durable.FS, dir string) (contents, error) {
 				return contents{}, fmt.Errorf("list archive: %w", err)
 			}
 			c.archive = len(below) > 0
-		case strings.HasPrefix(name, leftoverPrefix):
-			if n, err := strconv.Atoi(strings.TrimPrefix(name, leftoverPrefix)); err == nil {
+		case strings.HasPrefix(name, leftoverPrefix), strings.HasPrefix(name, earlierPrefix):
+			if n, err := strconv.Atoi(name[strings.Index(name, "-")+1:]); err == nil {
 				c.aside = max(c.aside, n)
 			}
 		}
@@ -55,20 +58,52 @@ func look(fsys durable.FS, dir string) (contents, error) {
 	return c, nil
 }
 
-// putAside moves incomplete files into a new directory of leftovers, or into the one that this start has made, and deletes none of them.
+// putAside moves incomplete files into a directory of leftovers and deletes none of them.
 func (s *State) putAside(fsys durable.FS, dir string, found contents, names ...string) error {
+	if err := moveAside(fsys, dir, leftoverPrefix, &s.Leftover, found, names); err != nil {
+		return fmt.Errorf("move incomplete files aside: %w", err)
+	}
+	return nil
+}
+
+// setEarlierAside moves the state of a development build into a directory of its own, and deletes nothing. What says that it is of
+// such a build moves last, so that a start that is interrupted goes on where it ended.
+func (s *State) setEarlierAside(dir string, fsys durable.FS) error {
+	found, err := look(fsys, dir)
+	var names []string
+	if found.archive {
+		names = append(names, ArchiveDir)
+	}
+	if found.journal {
+		names = append(names, journal.FileName)
+	}
+	if s.Before != nil {
+		names = append(names, stampFile)
+	}
+	if err == nil {
+		err = moveAside(fsys, dir, earlierPrefix, &s.Earlier, found, names)
+	}
+	if err != nil {
+		return fmt.Errorf("set aside the state of a development build: %w", err)
+	}
+	s.Before = nil
+	return nil
+}
+
+// moveAside moves files into a new directory, or into the one that this start has made.
+func moveAside(fsys durable.FS, dir, prefix string, made *string, found contents, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
 	var err error
-	if s.Leftover == "" {
-		s.Leftover = leftoverPrefix + strconv.Itoa(found.aside+1)
-		err = fsys.Mkdir(filepath.Join(dir, s.Leftover))
+	if *made == "" {
+		*made = prefix + strconv.Itoa(found.aside+1)
+		err = fsys.Mkdir(filepath.Join(dir, *made))
 	}
 	if err == nil {
 		err = fsys.SyncDir(dir)
 	}
-	to := filepath.Join(dir, s.Leftover)
+	to := filepath.Join(dir, *made)
 	for _, name := range names {
 		if err == nil {
 			err = fsys.Rename(filepath.Join(dir, name), filepath.Join(to, name))
@@ -77,8 +112,5 @@ func (s *State) putAside(fsys durable.FS, dir string, found contents, names ...s
 	if err == nil {
 		err = errors.Join(fsys.SyncDir(to), fsys.SyncDir(dir))
 	}
-	if err != nil {
-		return fmt.Errorf("move incomplete files aside: %w", err)
-	}
-	return nil
+	return err
 }

@@ -17,7 +17,7 @@ import (
 const (
 	stampFile = "version"
 	// schema is the version of the directory's layout. The journal has a schema of its own. A directory with a lower one is of a
-	// development build from before the first release: it is refused.
+	// development build from before the first release: it is set aside.
 	schema = 2
 	// oldestSchema is assumed of data without a stamp. The journal's own schema is looked at all the same.
 	oldestSchema = 2
@@ -93,8 +93,6 @@ func (s Stamp) check(daemon string) error {
 	switch {
 	case s.Schema > schema:
 		return fmt.Errorf("schema %d of daemon %q: %w", s.Schema, s.Daemon, ErrNewer)
-	case s.Schema < schema:
-		return fmt.Errorf("schema %d is of a development build from before the first release; move the state directory away to begin anew", s.Schema)
 	case okTheirs && okOurs && theirs > ours:
 		return fmt.Errorf("daemon %s opened it, this is %s: %w", s.Daemon, daemon, ErrNewer)
 	}

@@ -37,6 +37,8 @@ type State struct {
 	FirstRun bool
 	// Leftover is the directory into which incomplete files were moved; empty when there were none.
 	Leftover string
+	// Earlier is the directory into which the state of a development build was moved; empty when there was none.
+	Earlier string
 	// Unswept says why the remains of an interrupted archiving could not be removed; nil when there are none.
 	Unswept error
 
@@ -75,7 +77,22 @@ func (s *State) open(dir string, o Options) (err error) {
 			return err
 		}
 	}
-	if err = s.openJournal(dir, o.FS); err != nil {
+	if s.Before != nil && s.Before.Schema < schema {
+		if err := s.setEarlierAside(dir, o.FS); err != nil {
+			return err
+		}
+	}
+	err = s.openJournal(dir, o.FS)
+	if errors.Is(err, journal.ErrEarlier) {
+		if err = s.setEarlierAside(dir, o.FS); err == nil {
+			err = s.openJournal(dir, o.FS)
+		}
+	}
+	if err == nil && s.Earlier != "" {
+		err = s.Journal.Note("The state of a development build of firmware-daemon was moved to " + filepath.Join(dir, s.Earlier) +
+			": this version does not read it. Nothing in it was changed; a job that was running then is not continued.")
+	}
+	if err != nil {
 		return err
 	}
 	s.Unswept = s.Archive.Sweep()                                               // remains must not prevent finishing a job
@@ -149,6 +166,8 @@ type Inspection struct {
 	Archive []archive.Entry
 	// Leftovers are the directories of incomplete files that were moved aside.
 	Leftovers []string
+	// Earlier are the directories with the state of a development build.
+	Earlier []string
 	// Problems says what could not be read, and why.
 	Problems []string
 }
@@ -163,8 +182,11 @@ func Inspect(dir string) (Inspection, error) {
 	}
 	var out Inspection
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), leftoverPrefix) {
+		switch {
+		case strings.HasPrefix(e.Name(), leftoverPrefix):
 			out.Leftovers = append(out.Leftovers, e.Name())
+		case strings.HasPrefix(e.Name(), earlierPrefix):
+			out.Earlier = append(out.Earlier, e.Name())
 		}
 	}
 	note := func(err error) {

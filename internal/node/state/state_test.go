@@ -274,24 +274,6 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// The state of a development build is not read, and stays as it is.
-func TestEarlierBuildIsRefused(t *testing.T) {
-	for name, age := range map[string]func(t *testing.T, dir string){
-		"stamp":   func(t *testing.T, dir string) { write(t, dir, "version", `{"schema":1,"daemon":"dev"}`) },
-		"journal": func(t *testing.T, dir string) { makeSchema(t, dir, "1") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := used(t, today)
-			age(t, dir)
-			before := tree(t, dir)
-			_, err := state.Open(dir, state.Options{Daemon: today})
-			require.ErrorContains(t, err, "development build")
-			require.ErrorContains(t, err, "move the state directory away")
-			assert.Equal(t, before, tree(t, dir))
-		})
-	}
-}
-
 func makeNewer(t *testing.T, dir string) { makeSchema(t, dir, "3") }
 
 // makeSchema gives the journal another schema.
@@ -510,4 +492,70 @@ func TestRubbishThatCannotBeRemovedKeepsNoDaemonFromStarting(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, s.Unswept, syscall.EPERM)
 	require.NoError(t, s.Close())
+}
+
+// The state of a development build is set aside as it is: where the stamp says so, the journal, or both, and again after a start
+// that was interrupted between its moves.
+func TestEarlierBuildIsSetAside(t *testing.T) {
+	for name, c := range map[string]struct {
+		stamp     string
+		archive   bool
+		noJournal bool
+		newer     bool
+	}{
+		"stamp and journal":          {stamp: `{"schema":1,"daemon":"dev"}`, archive: true},
+		"journal without a stamp":    {archive: true},
+		"journal under a cut stamp":  {stamp: `{"sch`},
+		"stamp alone":                {stamp: `{"schema":1}`, noJournal: true},
+		"stamp over a later journal": {stamp: `{"schema":1}`, newer: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := used(t, today)
+			require.NoError(t, os.Remove(filepath.Join(dir, "version")))
+			if c.stamp != "" {
+				write(t, dir, "version", c.stamp)
+			}
+			if c.archive {
+				write(t, filepath.Join(dir, "archive", "nic", "1_boot"), "image", "bytes")
+			}
+			if c.noJournal {
+				require.NoError(t, os.Remove(filepath.Join(dir, "journal.db")))
+			} else if !c.newer {
+				makeSchema(t, dir, "1")
+			}
+			write(t, dir, "plugins.json", "{}")
+			before := tree(t, dir)
+
+			s := open(t, dir, today)
+			assert.Equal(t, "earlier-1", s.Earlier)
+			v, err := s.Journal.View()
+			require.NoError(t, err)
+			assert.Empty(t, v.Devices)
+			assert.Contains(t, v.LastError(), "earlier-1", "a person finds it in the status of the node")
+			require.NoError(t, s.Close())
+			after := tree(t, dir)
+			for path, content := range before {
+				name, err := filepath.Rel(dir, path)
+				require.NoError(t, err)
+				if name != "plugins.json" {
+					path = filepath.Join(dir, "earlier-1", name)
+				}
+				assert.Equal(t, content, after[path], path)
+			}
+			found, err := state.Inspect(dir)
+			require.NoError(t, err)
+			assert.Equal(t, []string{"earlier-1"}, found.Earlier)
+			assert.Empty(t, found.Problems)
+			assert.Empty(t, open(t, dir, today).Earlier, "once")
+		})
+	}
+}
+
+// A guest of a node has no jobs until someone opens the directory.
+func TestGuestOfAnEarlierBuild(t *testing.T) {
+	dir := used(t, today)
+	makeSchema(t, dir, "1")
+	v, err := state.NewGuest(dir).View()
+	require.NoError(t, err)
+	assert.Empty(t, v.Jobs)
 }
