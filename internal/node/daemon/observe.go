@@ -25,7 +25,7 @@ func observe(ctx context.Context, o Options) error {
 	config.Turn = guest.Share
 	disc := discovery.New(config)
 	observer := &job.Observer{
-		Client: base.manager.GetClient(), NodeName: o.Config.NodeName, Results: disc, Turn: guest.Share,
+		Client: base.manager.GetClient(), NodeName: o.Config.NodeName, Turn: guest.Share,
 		Recorder: base.recorder(o), Now: time.Now,
 	}
 	if err := base.report(ctx, disc, observer.SetupWithManager); err != nil {

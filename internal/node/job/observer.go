@@ -20,7 +20,6 @@ type Observer struct {
 	// Client reads from a cache that holds this node's FirmwareJobs.
 	Client   client.Client
 	NodeName string
-	Results  Results
 	// Turn is as in discovery.Config: a process that executes a job has it, and reports that job itself.
 	Turn     func() (done func(), ok bool, err error)
 	Recorder events.EventRecorder

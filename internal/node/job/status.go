@@ -129,8 +129,6 @@ func summary(j journal.Job) string {
 		return "Every step was run."
 	}
 	switch n := len(j.Updates); n {
-	case 0:
-		return "The node was scanned."
 	case 1:
 		return fmt.Sprintf("%s runs %s.", j.Updates[0].Device, j.Updates[0].Version)
 	default:
