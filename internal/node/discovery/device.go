@@ -125,11 +125,11 @@ func applied(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha
 func failure(f facts, old v1alpha1.NodeDeviceStatus, applied *v1alpha1.AppliedFirmware, uniqueID string) *v1alpha1.DeviceFailure {
 	record, known := f.records.devices[uniqueID]
 	mark, failed := unhealthyDevice(record.Unhealthy), failedFirmware(record.LastFailure)
-	if old.UniqueID == uniqueID || old.UniqueID == "" {
+	if !known && (old.UniqueID == uniqueID || old.UniqueID == "") {
 		switch {
-		case old.IsUnhealthy() && !known:
+		case old.IsUnhealthy():
 			mark = old.Failure
-		case old.Failure != nil && !old.IsUnhealthy() && failed == nil && (applied == nil || applied.Time.Time.Before(old.Failure.Time.Time)):
+		case old.Failure != nil && (applied == nil || applied.Time.Time.Before(old.Failure.Time.Time)):
 			failed = old.Failure
 		}
 	}

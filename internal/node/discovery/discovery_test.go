@@ -536,6 +536,21 @@ func TestTheJournalIsShown(t *testing.T) {
 	assert.NotNil(t, b.device(t, "n1-nic-aa").Status.Applied, "a lost journal takes nothing away")
 }
 
+// A failure that the journal has cleared is gone, also where the job that cleared it wrote nothing and so applied nothing; one of which a
+// lost journal knows nothing stays.
+func TestClearedFailureIsGone(t *testing.T) {
+	b := newBench(t)
+	failed := journal.Failure{Version: "2", Digest: "sha256:" + strings.Repeat("0", 64), Reason: v1alpha1.ReasonVerifyFailed, Job: "n1-1234", Time: time.Now()}
+	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa", LastFailure: &failed}}}
+	b.seen(t)
+	b.book.view = journal.View{}
+	require.NoError(t, b.Publish(t.Context()))
+	assert.Equal(t, v1alpha1.ReasonVerifyFailed, b.device(t, "n1-nic-aa").Status.Failure.Reason)
+	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa"}}}
+	require.NoError(t, b.Publish(t.Context()))
+	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Failure)
+}
+
 // An API server that was restored from a backup has the status of yesterday. The node says at once that it is at work, and one
 // that is idle says that it is there; the operator waits for either.
 func TestAStatusFromABackupIsReplacedAtOnce(t *testing.T) {
