@@ -181,14 +181,16 @@ func Unusable(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrRefused) || errors.Is(err, ErrCannotRun)
 }
 
-// Installed returns an *Error that wraps ErrNotFound when the runner knows that it has no such tool, and one that wraps ErrRefused
-// when it would not run it. It runs nothing.
-func Installed(r Runner, tool string) error {
-	finder, ok := r.(interface{ Installed(tool string) error })
-	if !ok {
-		return nil
+// Installed returns, for each tool, an *Error that wraps ErrNotFound when the runner knows that it has no such tool, and one that wraps
+// ErrRefused when it would not run it. It runs nothing.
+func Installed(r Runner, tools ...string) error {
+	var errs []error
+	if finder, ok := r.(interface{ Installed(tool string) error }); ok {
+		for _, tool := range tools {
+			errs = append(errs, finder.Installed(tool))
+		}
 	}
-	return finder.Installed(tool)
+	return errors.Join(errs...)
 }
 
 // Installed looks the tool up as Run does.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -176,16 +178,23 @@ func (s Support) String() string {
 // at a time, which need not be Write's.
 type Progress func(percent int)
 
-// Lines reads the progress of a tool from the lines it prints, for command.Command: parse finds the percentage in a line.
-// Only increases are reported, because tools start again from 0 for each part of an image, and never 100, which Write reports once the
-// device has taken the image. The result is nil if nobody wants the progress.
-func (p Progress) Lines(parse func(line string) (percent int, found bool)) func(line string) {
-	if p == nil {
+// Percentage is how most tools print their progress.
+var Percentage = regexp.MustCompile(`(\d{1,3})%`)
+
+// Lines reads the progress of a tool from the lines it prints, for command.Command: the percentage is the first group of the last match of
+// the pattern in a line. Only increases are reported, because tools start again from 0 for each part of an image, and never 100, which Write
+// reports once the device has taken the image. The result is nil without a pattern, and if nobody wants the progress.
+func (p Progress) Lines(pattern *regexp.Regexp) func(line string) {
+	if p == nil || pattern == nil {
 		return nil
 	}
 	highest := -1
 	return func(line string) {
-		if n, found := parse(line); found && n > highest && n < 100 {
+		all := pattern.FindAllStringSubmatch(line, -1)
+		if len(all) == 0 {
+			return
+		}
+		if n, err := strconv.Atoi(all[len(all)-1][1]); err == nil && n > highest && n < 100 {
 			highest = n
 			p(n)
 		}

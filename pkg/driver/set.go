@@ -155,3 +155,30 @@ func (s Set) Choose(id inventory.Identity) (chosen Driver, passed map[string]err
 	maps.DeleteFunc(obstacles, func(name string, why error) bool { return why == nil || levels[name] <= top.level })
 	return best, obstacles, nil
 }
+
+// Match selects devices: each list that is not empty must have an entry that is the device's value. Case is ignored.
+type Match struct {
+	Class   inventory.Class
+	Support Support
+	// Vendors and Models are names; VendorIDs and DeviceIDs are PCI ids of four hexadecimal digits.
+	Vendors, VendorIDs, DeviceIDs, Models []string
+	// SubsystemVendorIDs distinguish boards of different vendors with the same chip; they are known of storage controllers alone.
+	SubsystemVendorIDs []string `json:",omitempty"`
+	// Transports restrict drives; see inventory.Identity.
+	Transports []string
+	// Kernel are names of kernel drivers.
+	Kernel []string
+}
+
+// Fits reports whether the match fits the device. A device passed through to a virtual machine fits none.
+func (m Match) Fits(id inventory.Identity) bool {
+	return id.Class == m.Class && id.Kernel != "vfio-pci" &&
+		has(m.Vendors, id.Vendor) && has(m.VendorIDs, id.VendorID) && has(m.DeviceIDs, id.DeviceID) && has(m.Models, id.Model) &&
+		has(m.SubsystemVendorIDs, id.SubsystemVendorID) && has(m.Transports, id.Transport) && has(m.Kernel, id.Kernel)
+}
+
+func has(list []string, value string) bool {
+	return len(list) == 0 || slices.ContainsFunc(list, func(entry string) bool {
+		return inventory.NormalizeID(entry) == inventory.NormalizeID(value)
+	})
+}

@@ -276,10 +276,10 @@ func TestExitCodesOfTheTool(t *testing.T) {
 
 func TestProgressOfPartsNeverFalls(t *testing.T) {
 	var seen []int
-	line := driver.Progress(func(n int) { seen = append(seen, n) }).Lines(parsePercent)
+	line := driver.Progress(func(n int) { seen = append(seen, n) }).Lines(percentage)
 	for _, s := range []string{"Preparing", "0% Flashing", "50% Flashing", "10% Flashing fw.undi", "1000% nonsense", "70% Flashing", "80%"} {
 		line(s)
 	}
 	assert.Equal(t, []int{0, 50, 70}, seen)
-	assert.Nil(t, driver.Progress(nil).Lines(parsePercent))
+	assert.Nil(t, driver.Progress(nil).Lines(percentage))
 }

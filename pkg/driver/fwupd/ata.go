@@ -1,6 +1,7 @@
 package fwupd
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -33,9 +34,7 @@ func (*ATA) Name() string { return "fwupd-ata" }
 func (*ATA) Version() string { return "1" }
 
 // Usable returns an error that names the tools that are not installed.
-func (d *ATA) Usable() error {
-	return errors.Join(command.Installed(d.runner, identifyTool), command.Installed(d.runner, tool))
-}
+func (d *ATA) Usable() error { return command.Installed(d.runner, identifyTool, tool) }
 
 // Support is SupportMainline for SATA drives, including those behind a SAS controller: DOWNLOAD MICROCODE is part of
 // the standard, and a tool of the drive's vendor would support it better.
@@ -205,10 +204,7 @@ func (d *ATA) device(ctx context.Context, drive identity) (fwupdDevice, error) {
 
 // unique is the id of the drive, under which its writes are locked.
 func unique(drive identity, id inventory.Identity) string {
-	if id.UniqueID != "" {
-		return id.UniqueID
-	}
-	return strings.Join([]string{"ata", drive.Model, drive.Serial}, "-")
+	return cmp.Or(id.UniqueID, strings.Join([]string{"ata", drive.Model, drive.Serial}, "-"))
 }
 
 // identity is the part of the answer to IDENTIFY DEVICE (ACS-4, 7.13.6) that is about firmware.

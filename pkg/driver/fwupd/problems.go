@@ -1,6 +1,7 @@
 package fwupd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,12 +68,7 @@ func (d fwupdDevice) hindered() error {
 	return fmt.Errorf("%s", reason)
 }
 
-func (d fwupdDevice) name() string {
-	if d.Name == "" {
-		return "device " + d.ID
-	}
-	return d.Name
-}
+func (d fwupdDevice) name() string { return cmp.Or(d.Name, "device "+d.ID) }
 
 // Tools are those that the driver runs.
 func (*Driver) Tools() []string { return []string{tool} }

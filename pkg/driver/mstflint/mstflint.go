@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -343,13 +344,8 @@ func same(a, b inventory.Version) bool {
 
 // imageRefused reports whether the tool rejected the image, as opposed to having failed itself.
 func imageRefused(r command.Result) bool {
-	out := output(r)
-	for _, text := range []string{"Failed to query image", "Cannot open Image", "image verification failed"} {
-		if strings.Contains(out, text) {
-			return true
-		}
-	}
-	return false
+	refusals := []string{"Failed to query image", "Cannot open Image", "image verification failed"}
+	return slices.ContainsFunc(refusals, func(text string) bool { return strings.Contains(output(r), text) })
 }
 
 // output is all the tool printed: mstflint's errors are on standard output.

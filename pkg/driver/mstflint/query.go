@@ -1,10 +1,9 @@
 package mstflint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -34,12 +33,7 @@ type query struct {
 // legacy reports whether the tool writes the card's flash itself, not through the card's firmware.
 func (q query) legacy() bool { return q.Type == "FS2" }
 
-func (q query) running() inventory.Version {
-	if q.Running != "" {
-		return q.Running
-	}
-	return q.Stored
-}
+func (q query) running() inventory.Version { return cmp.Or(q.Running, q.Stored) }
 
 // uniqueID is the base MAC in the kernel's notation, or the base GUID of a card without one; empty when it has neither.
 func (q query) uniqueID() string {
@@ -159,7 +153,7 @@ func burn(card inventory.PCIAddress, path, lock string, progress driver.Progress
 		Argv:     []string{flintTool, "-d", card.String(), "-i", path, "-y", "b"},
 		Kind:     command.Write,
 		Lock:     lock,
-		Progress: progress.Lines(parsePercent),
+		Progress: progress.Lines(driver.Percentage),
 	}
 }
 
@@ -201,16 +195,3 @@ func reactivate(card inventory.PCIAddress, lock string) command.Command {
 // exitAborted is mstflint's exit code when it decided not to burn, for example because the card already holds the
 // image.
 const exitAborted = 7
-
-var percentages = regexp.MustCompile(`(\d{1,3})%`)
-
-// parsePercent returns the last percentage in a piece of mstflint's progress output, which overwrites itself with
-// carriage returns.
-func parsePercent(text string) (percent int, found bool) {
-	all := percentages.FindAllStringSubmatch(text, -1)
-	if len(all) == 0 {
-		return 0, false
-	}
-	n, err := strconv.Atoi(all[len(all)-1][1])
-	return n, err == nil && n <= 100
-}

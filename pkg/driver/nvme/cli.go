@@ -2,13 +2,19 @@ package nvme
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // cli is the transport through nvme-cli 2.x.
@@ -105,7 +111,7 @@ func cliDownload(device, path, lock string, granularity int, progress driver.Pro
 	if granularity > 0 {
 		argv = append(argv, "--xfer="+strconv.Itoa(granularity))
 	}
-	return command.Command{Argv: argv, Kind: command.Write, Lock: lock, Progress: progress.Lines(parsePercent)}
+	return command.Command{Argv: argv, Kind: command.Write, Lock: lock, Progress: progress.Lines(driver.Percentage)}
 }
 
 func cliCommit(device, lock string, slot int, action admin.Action) command.Command {
@@ -118,4 +124,133 @@ func cliCommit(device, lock string, slot int, action admin.Action) command.Comma
 
 func cliReset(device, lock string) command.Command {
 	return command.Command{Argv: []string{tool, "reset", device}, Kind: command.Write, Timeout: resetTimeout, Lock: lock}
+}
+
+var (
+	statusValue = regexp.MustCompile(`(?i)NVMe status: .*\((?:0x)?([0-9a-f]+)\)`)
+	needsReset  = regexp.MustCompile(`but firmware requires (.+) reset`)
+)
+
+func parseController(out []byte) (controller, error) {
+	var raw struct {
+		VID  *uint16 `json:"vid"`
+		SN   *string `json:"sn"`
+		MN   *string `json:"mn"`
+		FR   *string `json:"fr"`
+		OACS *uint16 `json:"oacs"`
+		FRMW *uint8  `json:"frmw"`
+		CMIC uint8   `json:"cmic"`
+		MDTS uint8   `json:"mdts"`
+		FWUG uint8   `json:"fwug"`
+		MTFA uint16  `json:"mtfa"`
+	}
+	if err := json.Unmarshal(out, &raw); err != nil {
+		return controller{}, fmt.Errorf("parse id-ctrl: %w", err)
+	}
+	if raw.VID == nil || raw.SN == nil || raw.MN == nil || raw.FR == nil || raw.OACS == nil || raw.FRMW == nil {
+		return controller{}, errors.New("parse id-ctrl: vid, sn, mn, fr, oacs or frmw is missing: nvme-cli 2.x is needed")
+	}
+	return newController(admin.Identification{
+		VendorID: *raw.VID, Serial: strings.TrimSpace(*raw.SN), Model: strings.TrimSpace(*raw.MN), Revision: *raw.FR,
+		OACS: *raw.OACS, FRMW: *raw.FRMW, CMIC: raw.CMIC, MDTS: raw.MDTS, FWUG: raw.FWUG, MTFA: time.Duration(raw.MTFA) * admin.MTFAUnit,
+	})
+}
+
+// parseSlotLog reads the output of nvme fw-log. It is one object under the name of the device. A revision is printed as
+// the number its eight bytes make in little-endian order, and as text in which nvme-cli replaced blanks by dots. Only the
+// number is exact.
+func parseSlotLog(out []byte) (slotLog, error) {
+	var devices map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(out, &devices); err != nil {
+		return slotLog{}, fmt.Errorf("parse fw-log: %w", err)
+	}
+	if len(devices) != 1 {
+		return slotLog{}, fmt.Errorf("parse fw-log: %d devices instead of one", len(devices))
+	}
+	log, found := slotLog{Revisions: map[int]inventory.Version{}}, false
+	for _, fields := range devices {
+		for key, value := range fields {
+			if key == "Active Firmware Slot (afi)" {
+				var afi uint8
+				if err := json.Unmarshal(value, &afi); err != nil {
+					return slotLog{}, fmt.Errorf("parse fw-log: active slot: %w", err)
+				}
+				log.setActive(afi)
+				found = true
+				continue
+			}
+			digits, ok := strings.CutPrefix(key, "Firmware Rev Slot ")
+			if !ok {
+				continue
+			}
+			slot, err := strconv.Atoi(digits)
+			if err != nil || slot < 1 || slot > admin.MaxSlots {
+				return slotLog{}, fmt.Errorf("parse fw-log: unknown slot %q", key)
+			}
+			revision, err := parseRevision(value)
+			if err != nil {
+				return slotLog{}, fmt.Errorf("parse fw-log: %s: %w", key, err)
+			}
+			log.Revisions[slot] = revision
+		}
+	}
+	if !found {
+		return slotLog{}, errors.New("parse fw-log: the active slot is missing")
+	}
+	return log, nil
+}
+
+func parseRevision(value json.RawMessage) (inventory.Version, error) {
+	var text string
+	if err := json.Unmarshal(value, &text); err != nil {
+		return "", err
+	}
+	number, _, _ := strings.Cut(text, " ")
+	n, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("want a number and the text in parentheses: %q", text)
+	}
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], n)
+	revision := inventory.NormalizeVersion(string(b[:]))
+	for _, c := range []byte(revision) {
+		if c < ' ' || c > '~' {
+			return "", nil // it is unknown in this slot alone
+		}
+	}
+	return revision, nil
+}
+
+// parseStatus finds the status the drive answered with in what nvme-cli printed.
+func parseStatus(text string) (status admin.Status, found bool) {
+	m := statusValue.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(m[1], 16, 16)
+	return admin.CleanStatus(n), err == nil
+}
+
+// parseCommit reads the output of nvme fw-commit. The exit code alone is misleading: a commit that succeeded and needs more
+// than a controller reset exits with 1.
+func parseCommit(c command.Command, r command.Result) (admin.Status, error) {
+	text := string(r.Stdout) + "\n" + string(r.Stderr)
+	if m := needsReset.FindStringSubmatch(text); m != nil {
+		switch m[1] {
+		case "any controller":
+			return admin.NeedsControllerReset, nil
+		case "conventional":
+			return admin.NeedsConventionalReset, nil
+		case "subsystem":
+			return admin.NeedsSubsystemReset, nil
+		}
+		return 0, command.Failed(c, r, errors.New("the drive asks for a kind of reset that nvme-cli does not name"))
+	}
+	if status, found := parseStatus(text); found {
+		return status, nil
+	}
+	if r.ExitCode == 0 && strings.Contains(text, "Success committing firmware") {
+		return admin.Success, nil
+	}
+	return 0, command.Failed(c, r, errors.New("commit firmware failed"))
 }

@@ -1,7 +1,10 @@
 package nvme
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -127,4 +130,219 @@ var errOverlapping = errors.New("the drive holds pieces of another download: ano
 
 func (a answer) failed(text string) error {
 	return command.Failed(a.command, a.result, errors.New(text))
+}
+
+// reader reads drives through the running kernel. A read of a drive that hangs does not return: it is abandoned at the
+// deadline, and no other read of that drive begins until it ends.
+type reader struct {
+	open admin.Opener
+
+	mu      sync.Mutex
+	ongoing map[string]*reading
+}
+
+type reading struct {
+	// done is closed when the kernel has answered; the fields below are written before.
+	done       chan struct{}
+	controller controller
+	log        slotLog
+	err        error
+	// left is set when the caller stopped waiting for it. It is guarded by the reader's lock.
+	left bool
+}
+
+func newReader(open admin.Opener) *reader {
+	return &reader{open: open, ongoing: map[string]*reading{}}
+}
+
+// longestRead bounds a read whose caller has no deadline. It is a little longer than the kernel waits for one command.
+const longestRead = 75 * time.Second
+
+var errHangs = errors.New("an earlier read of it has not returned: the drive hangs; power-cycle the node if this persists")
+
+// read starts its own read of the drive and waits for it until the context ends.
+func (r *reader) read(ctx context.Context, node string) (controller, slotLog, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, longestRead, fmt.Errorf("no answer within %v", longestRead))
+	defer stop()
+	mine, err := r.begin(ctx, node)
+	if err != nil {
+		return controller{}, slotLog{}, err
+	}
+	select {
+	case <-mine.done:
+		return mine.controller, mine.log, mine.err
+	case <-ctx.Done():
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		mine.left = true
+		return controller{}, slotLog{}, fmt.Errorf("the drive does not answer: %w", context.Cause(ctx))
+	}
+}
+
+// begin waits until no other read of the drive is running and starts one.
+func (r *reader) begin(ctx context.Context, node string) (*reading, error) {
+	for {
+		r.mu.Lock()
+		other := r.ongoing[node]
+		if other == nil {
+			mine := &reading{done: make(chan struct{})}
+			r.ongoing[node] = mine
+			r.mu.Unlock()
+			go r.carryOut(mine, node)
+			return mine, nil
+		}
+		left := other.left
+		r.mu.Unlock()
+		if left {
+			return nil, errHangs
+		}
+		select {
+		case <-other.done:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("another read of the drive has not returned: %w", context.Cause(ctx))
+		}
+	}
+}
+
+func (r *reader) carryOut(mine *reading, node string) {
+	mine.controller, mine.log, mine.err = r.ask(node)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.ongoing, node)
+	close(mine.done)
+}
+
+func (r *reader) ask(node string) (_ controller, _ slotLog, err error) {
+	device, err := r.open(node)
+	if err != nil {
+		return controller{}, slotLog{}, err
+	}
+	defer func() { err = errors.Join(err, device.Close()) }()
+	data, err := admin.Identify(device)
+	if err != nil {
+		return controller{}, slotLog{}, err
+	}
+	c, err := newController(data)
+	if err != nil {
+		return controller{}, slotLog{}, err
+	}
+	log, err := admin.ReadSlotLog(device)
+	if err != nil && (c.Downloadable || !errors.As(err, new(*admin.StatusError))) {
+		return controller{}, slotLog{}, err
+	}
+	return c, newSlotLog(log), nil
+}
+
+// slotLog is the Firmware Slot Information log (NVMe Base Specification 2.0, figure 207).
+type slotLog struct {
+	// Active is the slot that runs, Next the one that runs after the next reset; 0 where the drive does not report it, which
+	// does not mean that nothing is staged.
+	Active, Next int
+	// Revisions by slot number; empty slots are absent, and a revision that cannot be read is empty.
+	Revisions map[int]inventory.Version
+}
+
+// newSlotLog interprets the fields of the log page.
+func newSlotLog(raw admin.SlotLog) slotLog {
+	log := slotLog{Revisions: map[int]inventory.Version{}}
+	log.setActive(raw.AFI)
+	for i, revision := range raw.Revisions {
+		if v := inventory.NormalizeVersion(revision); v != "" || raw.Unreadable[i] {
+			log.Revisions[i+1] = v
+		}
+	}
+	return log
+}
+
+// setActive decodes the Active Firmware Info field.
+func (l *slotLog) setActive(afi uint8) { l.Active, l.Next = int(afi&7), int(afi>>4&7) }
+
+// stored is the slot whose image runs after the next reset, and that image's revision; empty where the drive does not report
+// them. A drive with one slot holds the staged image in the slot it runs from.
+func (l slotLog) stored(c controller) (slot int, revision inventory.Version) {
+	slot = l.Next
+	if c.Slots == 1 {
+		slot = 1
+	}
+	return slot, l.Revisions[slot]
+}
+
+// mayActivate reports whether a reset may make the drive run another image than it runs.
+func (l slotLog) mayActivate(c controller) bool {
+	if _, revision := l.stored(c); revision != "" {
+		return revision != c.Revision
+	}
+	for _, revision := range l.Revisions {
+		if revision != c.Revision {
+			return true
+		}
+	}
+	return false
+}
+
+// runs reports whether a slot is the running one. Where the drive does not report the running slot, it is the only slot that
+// holds the running revision.
+func (l slotLog) runs(slot int, revision inventory.Version) bool {
+	if l.Active != 0 {
+		return slot == l.Active
+	}
+	for other, held := range l.Revisions {
+		if other != slot && held == revision {
+			return false
+		}
+	}
+	return l.Revisions[slot] == revision
+}
+
+// slotFor picks the slot to write: never the running one unless it is the only one. A slot whose image was staged and never
+// ran comes first, then an empty one, then one that holds an image to go back to. It returns an error where the running slot
+// is not known, because no slot may be written then.
+func slotFor(c controller, l slotLog) (int, error) {
+	if c.Slots > 1 && l.Active == 0 && l.holder(c.Revision) == 0 {
+		return 0, errors.New("the drive does not say which of its firmware slots runs, so a write could overwrite it")
+	}
+	best, rank := 0, 0
+	for slot := 1; slot <= c.Slots; slot++ {
+		if slot == 1 && c.FirstSlotReadOnly {
+			continue
+		}
+		r := 2
+		_, held := l.Revisions[slot]
+		switch {
+		case l.runs(slot, c.Revision):
+			r = 1
+			if c.Slots > 1 {
+				continue
+			}
+		case slot == l.Next:
+			r = 4
+		case !held:
+			r = 3
+		}
+		if r > rank {
+			best, rank = slot, r
+		}
+	}
+	if best == 0 {
+		return 0, errors.New("the drive has no firmware slot that can be written without overwriting the running one")
+	}
+	return best, nil
+}
+
+func slots(c controller, l slotLog) []inventory.Slot {
+	pending, revision := l.stored(c)
+	out := make([]inventory.Slot, 0, c.Slots)
+	for n := 1; n <= c.Slots; n++ {
+		s := inventory.Slot{Number: n, Version: l.Revisions[n], State: inventory.SlotIdle}
+		switch {
+		case n == pending && revision != "" && revision != c.Revision:
+			s.State = inventory.SlotPending
+		case n == l.Active:
+			s.State = inventory.SlotActive
+		case n == 1 && c.FirstSlotReadOnly:
+			s.State = inventory.SlotReadOnly
+		}
+		out = append(out, s)
+	}
+	return out
 }

@@ -38,7 +38,7 @@ func (t native) read(ctx context.Context, node string) (controller, slotLog, err
 func (t native) download(ctx context.Context, to target, img driver.Image, slot int, progress driver.Progress) (answer, error) {
 	c := img.HeldFor(to.command(nvmetool.DownloadCommit, "--image="+img.Path, "--digest="+img.Digest.String(),
 		"--piece="+strconv.Itoa(to.controller.piece()), "--slot="+strconv.Itoa(slot)))
-	c.Progress = progress.Lines(parsePercent)
+	c.Progress = progress.Lines(driver.Percentage)
 	a, phase, err := t.run(ctx, c)
 	if err != nil {
 		return answer{}, err

@@ -255,7 +255,7 @@ func TestCommandLinesOfNVMeCLI(t *testing.T) {
 
 func TestProgressFollowsTheDownload(t *testing.T) {
 	var got []int
-	report := driver.Progress(func(p int) { got = append(got, p) }).Lines(parsePercent)
+	report := driver.Progress(func(p int) { got = append(got, p) }).Lines(driver.Percentage)
 	for _, line := range strings.FieldsFunc(golden(t, "fw-download-2.3.txt"), func(r rune) bool { return r == '\r' || r == '\n' }) {
 		report(line)
 	}

@@ -11,7 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"regexp"
 	"strings"
 	"time"
 
@@ -111,7 +111,7 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 
 // Write lets the plugin write the image. The tool follows the write to its end.
 func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
-	a, err := d.change(ctx, VerbWrite, id, Request{Image: img}, img.Digest.String(), progress.Lines(parsePercent))
+	a, err := d.change(ctx, VerbWrite, id, Request{Image: img}, img.Digest.String(), progress.Lines(percentage))
 	if err != nil {
 		return 0, err
 	}
@@ -212,13 +212,6 @@ func run(ctx context.Context, runner command.Runner, v Verb, r Request, c comman
 	return a, nil
 }
 
-// parsePercent reads the tool's lines of progress.
-func parsePercent(line string) (percent int, found bool) {
-	text, ok := strings.CutPrefix(line, ProgressPrefix)
-	n, err := strconv.Atoi(text)
-	return n, ok && err == nil
-}
-
 // readMemory reads the recorded infos of plugins. Invalid entries are skipped: the plugins report them again.
 func readMemory(path string) (map[string]Info, error) {
 	known := map[string]Info{}
@@ -254,3 +247,6 @@ func writeMemory(path string, list []Info) error {
 	}
 	return durable.WriteFile(durable.OS{}, path, append(text, '\n'))
 }
+
+// percentage is in the lines of progress of the tool.
+var percentage = regexp.MustCompile("^" + ProgressPrefix + `(\d{1,3})$`)

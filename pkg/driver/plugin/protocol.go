@@ -164,30 +164,8 @@ var (
 	ErrStopping       = errors.New("the plugin is stopping")
 )
 
-// Match fits a device when each list that is not empty contains the device's value. Case is ignored.
-type Match struct {
-	Class   inventory.Class
-	Support driver.Support
-	// Vendors and Models are names; VendorIDs and DeviceIDs are PCI ids of four hexadecimal digits.
-	Vendors, VendorIDs, DeviceIDs, Models []string
-	// Transports restrict drives; see inventory.Identity.
-	Transports []string
-	// Kernel are names of kernel drivers.
-	Kernel []string
-}
-
-// Fits reports whether the match fits the device. A device passed through to a virtual machine fits none.
-func (m Match) Fits(id inventory.Identity) bool {
-	return id.Class == m.Class && id.Kernel != "vfio-pci" &&
-		has(m.Vendors, id.Vendor) && has(m.VendorIDs, id.VendorID) && has(m.DeviceIDs, id.DeviceID) && has(m.Models, id.Model) &&
-		has(m.Transports, id.Transport) && has(m.Kernel, id.Kernel)
-}
-
-func has(list []string, value string) bool {
-	return len(list) == 0 || slices.ContainsFunc(list, func(entry string) bool {
-		return inventory.NormalizeID(entry) == inventory.NormalizeID(value)
-	})
-}
+// Match says which devices a plugin supports, and how well.
+type Match = driver.Match
 
 // maxMatches bounds the matches of a plugin.
 const maxMatches = 64

@@ -2,11 +2,8 @@ package profile
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -36,21 +33,10 @@ func (d *Driver) Version() string { return d.p.Version }
 // Support is the profile's level for the devices it matches. A device passed through to a virtual machine is not
 // touched.
 func (d *Driver) Support(id inventory.Identity) driver.Support {
-	m := d.p.Match
-	switch {
-	case id.Class != m.Class, id.Kernel == "vfio-pci", m.Transport != "" && m.Transport != id.Transport:
-		return driver.SupportNone
-	case !has(m.Vendors, id.Vendor), !has(m.VendorIDs, id.VendorID), !has(m.DeviceIDs, id.DeviceID), !has(m.Models, id.Model),
-		!has(m.SubsystemVendorIDs, id.SubsystemVendorID):
+	if !d.p.Match.Fits(id) {
 		return driver.SupportNone
 	}
-	return m.Support
-}
-
-func has(list []string, value string) bool {
-	return len(list) == 0 || slices.ContainsFunc(list, func(entry string) bool {
-		return inventory.NormalizeID(entry) == inventory.NormalizeID(value)
-	})
+	return d.p.Match.Support
 }
 
 // Tools are the programs that the profile names.
@@ -78,13 +64,7 @@ func (d *Driver) Tools() []string {
 }
 
 // Usable returns an error that names the programs which are not installed.
-func (d *Driver) Usable() error {
-	var errs []error
-	for _, tool := range d.Tools() {
-		errs = append(errs, command.Installed(d.runner, tool))
-	}
-	return errors.Join(errs...)
-}
+func (d *Driver) Usable() error { return command.Installed(d.runner, d.Tools()...) }
 
 // Inspect runs the profile's inspect and reads the fields.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
@@ -236,7 +216,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	}
 	c := command.Command{
 		Argv: argv, Kind: command.Write, Timeout: d.p.Write.Timeout, Lock: id.UniqueID,
-		Progress: percentages(d.p.Write.Progress, progress),
+		Progress: progress.Lines(d.p.Write.Progress),
 	}
 	if c, err = s.give(c, d.p.Write.ImageAs); err != nil {
 		return 0, fmt.Errorf("write %s: nothing was written: %w", id.UniqueID, err)
@@ -359,19 +339,4 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 		return inventory.ActivateReboot, nil
 	}
 	return inventory.ActivateNone, nil
-}
-
-// percentages reports the last percentage of each line; a profile need not say what one looks like.
-func percentages(pattern *regexp.Regexp, progress driver.Progress) func(line string) {
-	if pattern == nil {
-		return nil
-	}
-	return progress.Lines(func(line string) (percent int, found bool) {
-		all := pattern.FindAllStringSubmatch(line, -1)
-		if len(all) == 0 {
-			return 0, false
-		}
-		n, err := strconv.Atoi(all[len(all)-1][1])
-		return n, err == nil
-	})
 }

@@ -157,8 +157,8 @@ func (p Profile) argv(name string) []template {
 	return nil
 }
 
-func (r *reader) match(n *yaml.Node, path string) Match {
-	m := Match{}
+func (r *reader) match(n *yaml.Node, path string) driver.Match {
+	m := driver.Match{}
 	hex := func(into *[]string) func(*yaml.Node, string) {
 		return func(n *yaml.Node, at string) {
 			r.items(n, at, func(n *yaml.Node, at string) {
@@ -185,7 +185,7 @@ func (r *reader) match(n *yaml.Node, path string) Match {
 		"subsystemVendorIDs": hex(&m.SubsystemVendorIDs),
 		"transport": func(n *yaml.Node, at string) {
 			transports := []string{"nvme", "sas", "sata", "usb", "virtio"}
-			m.Transport = oneOf(r, n, at, transports, transports)
+			m.Transports = []string{oneOf(r, n, at, transports, transports)}
 		},
 	}, "class", "support")
 	if seen["vendors"] == nil && seen["vendorIDs"] == nil && seen["models"] == nil {

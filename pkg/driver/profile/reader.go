@@ -40,11 +40,7 @@ func (r *reader) mapping(n *yaml.Node, path string, known fields, required ...st
 	r.pairs(n, path, func(key, value *yaml.Node, at string) {
 		read, ok := known[key.Value]
 		if !ok {
-			names := []string{}
-			for name := range known {
-				names = append(names, name)
-			}
-			slices.Sort(names)
+			names := slices.Sorted(maps.Keys(known))
 			r.refuse(key, at, "no such field; the known fields are %s", strings.Join(names, ", "))
 			return
 		}
