@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -383,12 +384,7 @@ func (j *FirmwareJob) FailureReason() string {
 }
 
 // RetryInForce is the request to retry that is in force for the job, nil where it is not known.
-func (j *FirmwareJob) RetryInForce() *string {
-	if j.Status.Request != nil {
-		return j.Status.Request
-	}
-	return j.Spec.Task.Request
-}
+func (j *FirmwareJob) RetryInForce() *string { return cmp.Or(j.Status.Request, j.Spec.Task.Request) }
 
 // FailedOn reports whether a failed job failed because of the device: a step on it failed, or one of the whole node. Where
 // the job blames devices, it failed because of them alone.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,11 +54,7 @@ func toolCommand() *cobra.Command {
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || ownTools[args[0]] == nil {
-				var names []string
-				for name := range ownTools {
-					names = append(names, name)
-				}
-				slices.Sort(names)
+				names := slices.Sorted(maps.Keys(ownTools))
 				return fmt.Errorf("run own tool: name one of %s", strings.Join(names, ", "))
 			}
 			if code := ownTools[args[0]](c.Context(), args[1:], os.Stdout, os.Stderr); code != 0 {

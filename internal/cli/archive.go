@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func (l ArchiveList) table(w io.Writer) error {
 		case i.Pinned:
 			note = "pinned"
 		}
-		rows = append(rows, []string{i.Entry, i.Class, i.Model, i.BoardID, i.Version, i.Source, at, orElse(i.Job, "by hand"), count(int(i.Size)), note})
+		rows = append(rows, []string{i.Entry, i.Class, i.Model, i.BoardID, i.Version, i.Source, at, cmp.Or(i.Job, "by hand"), count(int(i.Size)), note})
 	}
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, "Nothing is archived.")
@@ -242,7 +243,7 @@ func (a Archiving) device(ctx context.Context, uniqueID string) (inventory.Devic
 func reader(d inventory.Device, drv driver.Driver) (func(context.Context, string) error, error) {
 	archiver, ok := drv.(driver.Archiver)
 	if f := d.Firmware; !ok || f.Rollback != inventory.RollbackReadBack || f.RollbackMessage != "" {
-		return nil, fmt.Errorf("its firmware cannot be read out: %s", orElse(f.RollbackMessage, "driver "+drv.Name()+" or the device does not support it"))
+		return nil, fmt.Errorf("its firmware cannot be read out: %s", cmp.Or(f.RollbackMessage, "driver "+drv.Name()+" or the device does not support it"))
 	}
 	return func(ctx context.Context, path string) error { return archiver.Archive(ctx, d.Identity, path) }, nil
 }

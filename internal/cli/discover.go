@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -140,7 +141,7 @@ func (h Hardware) table(w io.Writer) error {
 	var rows [][]string
 	for _, d := range h.Devices {
 		rows = append(rows, []string{
-			d.Class, strings.Join(d.Names, ","), d.Vendor, orElse(d.Model, d.DeviceID), d.BoardID, d.SerialNumber, d.PCIAddress,
+			d.Class, strings.Join(d.Names, ","), d.Vendor, cmp.Or(d.Model, d.DeviceID), d.BoardID, d.SerialNumber, d.PCIAddress,
 			d.Running, d.Stored, d.Activation, d.Driver, d.Problem,
 		})
 	}
@@ -152,11 +153,4 @@ func (h Hardware) table(w io.Writer) error {
 		fmt.Fprintf(w, "\nNot listed: %s\n", p)
 	}
 	return nil
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -140,7 +141,7 @@ func stateDevice(d journal.Device) StateDevice {
 func (s State) table(w io.Writer) error {
 	fmt.Fprintf(w, "State:   %s, %s\n", s.Directory, s.use())
 	fmt.Fprintf(w, "Opened:  %s\n", s.opened())
-	fmt.Fprintf(w, "Boot:    %s\n", orElse(s.BootID, "unknown"))
+	fmt.Fprintf(w, "Boot:    %s\n", cmp.Or(s.BootID, "unknown"))
 	fmt.Fprintf(w, "Job:     %s\n", s.job())
 	fmt.Fprintf(w, "Verdict: %s\n", s.verdict())
 	if len(s.Devices) > 0 {
@@ -178,7 +179,7 @@ func (s State) opened() string {
 	if s.Schema == 0 {
 		return "never to its end"
 	}
-	return fmt.Sprintf("last by firmware-daemon %s, schema %d", orElse(s.Daemon, "of unknown version"), s.Schema)
+	return fmt.Sprintf("last by firmware-daemon %s, schema %d", cmp.Or(s.Daemon, "of unknown version"), s.Schema)
 }
 
 func (s State) job() string {

@@ -188,12 +188,7 @@ func (c *Certificates) lasts(cert *x509.Certificate, d time.Duration) bool {
 func (c *Certificates) fresh(cert *x509.Certificate) bool { return c.lasts(cert, renewBefore) }
 
 func (c *Certificates) covers(cert *x509.Certificate) bool {
-	for _, n := range c.Names {
-		if cert.VerifyHostname(n) != nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Names, func(name string) bool { return cert.VerifyHostname(name) != nil })
 }
 
 // issue creates a key and a certificate, signed by parent or self-signed, and puts both into the secret.

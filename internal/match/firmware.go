@@ -1,7 +1,11 @@
 package match
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
@@ -68,7 +72,7 @@ func (ix *Index) heldWithoutImage(d *device, otherwise string) *Block {
 	}
 	version := inventory.NormalizeVersion(d.current.Version)
 	_, reason := ix.resolve(d, d.current.source(), version)
-	return &Block{Reason: orDefault(reason, otherwise), Version: string(version)}
+	return &Block{Reason: cmp.Or(reason, otherwise), Version: string(version)}
 }
 
 // resolve finds the digest of the image for a device. With the reason SourceNotReady it is the one that is assigned
@@ -130,7 +134,7 @@ func (ix *Index) blocked(d *device, decided Decision, want plan.Desired, noImage
 		}
 	}
 	out.By = f.by()
-	out.Source, out.Version = f.source(), orDefault(out.Version, f.Version)
+	out.Source, out.Version = f.source(), cmp.Or(out.Version, f.Version)
 	out.Class, out.Model, out.BoardID = d.facts.Class, d.facts.Model, d.facts.BoardID
 	return &out
 }
@@ -174,4 +178,86 @@ func way(want plan.Desired, running inventory.Version, format inventory.VersionF
 func quarantined(version string, q *v1alpha1.FirmwareQuarantine) string {
 	return fmt.Sprintf("version %s is quarantined for model %s: %s. Select another version, or lift the quarantine: %s",
 		version, q.Spec.Model, quarantine.Why(q), quarantine.Lift(q))
+}
+
+type source struct {
+	facts  sourceFacts
+	images map[inventory.Version][]Image
+	paths  *Paths
+}
+
+// sourceFacts is the part of a FirmwareSource that decisions depend on or name.
+type sourceFacts struct {
+	uid        string
+	generation int64
+	ready      bool
+	stored     []v1alpha1.StoredImage
+	paths      []v1alpha1.UpgradePath
+}
+
+func sourceFactsOf(o *v1alpha1.FirmwareSource) sourceFacts {
+	return sourceFacts{
+		uid: string(o.UID), generation: o.Generation,
+		ready: meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) &&
+			o.Status.ObservedGeneration == o.Generation,
+		stored: o.Status.Images, paths: o.Spec.UpgradePaths,
+	}
+}
+
+func compileSource(o *v1alpha1.FirmwareSource) *source {
+	out := &source{facts: sourceFactsOf(o), images: map[inventory.Version][]Image{}, paths: SourcePaths(o)}
+	for _, i := range o.Status.Images {
+		c := NewImage(i)
+		out.images[c.version] = append(out.images[c.version], c)
+	}
+	return out
+}
+
+func (s *source) same(o *v1alpha1.FirmwareSource) bool {
+	return reflect.DeepEqual(s.facts, sourceFactsOf(o))
+}
+
+// SourcePaths compiles the upgrade paths of a source.
+func SourcePaths(o *v1alpha1.FirmwareSource) *Paths {
+	return NewPaths(o.Spec.UpgradePaths, fmt.Sprintf("FirmwareSource %q", o.Name))
+}
+
+// Image is a compiled description of an image in a FirmwareSource.
+type Image struct {
+	Digest   v1alpha1.Digest
+	version  inventory.Version
+	selector *Selector
+}
+
+// NewImage compiles the description of a stored image.
+func NewImage(i v1alpha1.StoredImage) Image {
+	return Image{
+		Digest: i.Digest, version: inventory.NormalizeVersion(i.Version),
+		selector: NewSelector(v1alpha1.DeviceSelector{
+			Class: i.Class, Vendor: i.Vendor, Models: i.Models, BoardIDs: i.BoardIDs,
+		}),
+	}
+}
+
+// For reports whether the image brings the device to the version.
+func (i Image) For(d Device, v inventory.Version) bool {
+	return i.version == v && i.selector.Matches(d)
+}
+
+// Resolve finds the image that brings the device to the version. When there is none, or several with different content, the
+// digest is empty and the reason is ImageNotFound or ImageAmbiguous.
+func Resolve(images []Image, d Device, v inventory.Version) (digest v1alpha1.Digest, reason string) {
+	for _, i := range images {
+		if !i.For(d, v) || i.Digest == digest {
+			continue
+		}
+		if digest != "" {
+			return "", v1alpha1.ReasonImageAmbiguous
+		}
+		digest = i.Digest
+	}
+	if digest == "" {
+		return "", v1alpha1.ReasonImageNotFound
+	}
+	return digest, ""
 }

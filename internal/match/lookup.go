@@ -233,11 +233,7 @@ func (f *firsts) remove(name string) {
 }
 
 func (f *firsts) refill() {
-	all := make([]string, 0, len(f.members))
-	for name := range f.members {
-		all = append(all, name)
-	}
-	slices.Sort(all)
+	all := slices.Sorted(maps.Keys(f.members))
 	f.head = slices.Clone(all[:min(len(all), 2*f.keep)])
 }
 

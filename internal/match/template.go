@@ -1,6 +1,7 @@
 package match
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,8 +94,8 @@ func rulesOf(kind v1alpha1.OriginKind, of metav1.Object, rules []v1alpha1.Firmwa
 			Party: Party{Kind: kind, Name: of.GetName(), Rule: r.Name},
 			UID:   string(of.GetUID()), Generation: of.GetGeneration(), Hash: hashOf(r),
 			Version: inventory.NormalizeVersion(r.Version), Source: r.SourceRef.Name,
-			Policy:    orDefault(r.Policy, v1alpha1.PolicyApply),
-			Downgrade: orDefault(r.Downgrade, v1alpha1.DowngradeForbid),
+			Policy:    cmp.Or(r.Policy, v1alpha1.PolicyApply),
+			Downgrade: cmp.Or(r.Downgrade, v1alpha1.DowngradeForbid),
 			Selector:  NewSelector(r.Selector),
 		})
 	}
@@ -113,13 +114,6 @@ func HashesOf(rules []v1alpha1.FirmwareRule) map[string]string {
 		out[r.Name] = hashOf(r)
 	}
 	return out
-}
-
-func orDefault[T ~string](v, otherwise T) T {
-	if v == "" {
-		return otherwise
-	}
-	return v
 }
 
 // ChoosesLabels reports whether the template's nodeSelector chooses a node with these labels.

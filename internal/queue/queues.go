@@ -159,11 +159,7 @@ func (r *Queues) Publish(queues map[string]Counts, saw func(job string) bool) {
 	for name, found := range queues {
 		q := r.of(name)
 		q.limit, q.queued, q.stuck = found.Limit, found.Queued, found.Stuck
-		for job, at := range q.entered {
-			if saw(job) || r.now().Sub(at) > forget {
-				delete(q.entered, job)
-			}
-		}
+		maps.DeleteFunc(q.entered, func(job string, at time.Time) bool { return saw(job) || r.now().Sub(at) > forget })
 		r.call(q)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // rollout is an update in the making of a decision.
@@ -250,7 +252,7 @@ func (p *pass) states(o *pool) []RolloutState {
 		switch {
 		case s.Reason != "":
 		case r.running+r.waiting+r.unqueued == 0:
-			s.Message = fmt.Sprintf("No node waits for the update of %s; %s judged.", r.Target, quantity(r.judged(), "node is", "nodes are"))
+			s.Message = fmt.Sprintf("No node waits for the update of %s; %s judged.", r.Target, text.Quantity(r.judged(), "node is", "nodes are"))
 		case r.running == 0 && r.waiting > 0 && r.waitsFor() != "":
 			s.Message = r.progress() + ". " + r.waitsFor()
 		default:
@@ -267,7 +269,7 @@ func (p *pass) closed(r *rollout) refusal {
 	case r.closed.reason != "":
 	case r.running == 0 && r.eligible == 0 && !r.succeeded():
 		r.closed = refusal{WaveEmpty, fmt.Sprintf("Wave %s of %s selects none of the %s, and no node has succeeded with the update yet. "+
-			"Change the nodeSelector of the wave, or label a node for it.", r.Wave, r.Target, quantity(r.waiting, "waiting node", "waiting nodes"))}
+			"Change the nodeSelector of the wave, or label a node for it.", r.Wave, r.Target, text.Quantity(r.waiting, "waiting node", "waiting nodes"))}
 	case r.isJudged() && r.soaked().After(p.facts.Now):
 		r.closed = refusal{WaitingForWave, fmt.Sprintf("%s; the next wave opens at %s.", r.progress(), clock(r.soaked()))}
 	case r.waitsFor() != "" && r.running == 0:
@@ -288,9 +290,9 @@ func (r *rollout) waitsFor() string {
 
 // progress says how far the open wave is.
 func (r *rollout) progress() string {
-	out := fmt.Sprintf("Wave %s of %s: %d of %s judged", r.Wave, r.Target, r.Succeeded+r.Failed, quantity(r.waveNodes(), "node", "nodes"))
+	out := fmt.Sprintf("Wave %s of %s: %d of %s judged", r.Wave, r.Target, r.Succeeded+r.Failed, text.Quantity(r.waveNodes(), "node", "nodes"))
 	if r.Failed > 0 {
-		out += ", " + quantity(r.Failed, "failure", "failures")
+		out += ", " + text.Quantity(r.Failed, "failure", "failures")
 	}
 	return out
 }
@@ -299,10 +301,3 @@ func (r *rollout) progress() string {
 func (r *rollout) soaked() time.Time { return r.LastVerdict.Add(r.wave().Soak) }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
-
-func quantity(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}

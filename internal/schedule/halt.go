@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // lift takes the halts away that a person has seen: those that were recorded before. What failed counts no more.
@@ -103,18 +105,18 @@ func (p *pass) halt(o *pool, r *rollout, failures []failure) {
 	case held >= 0 && r.held > limit.MaxHeld && limit.MaxHeld == 0:
 		why = fmt.Sprintf("Job %s failed and holds node %s, which needs a person.", failures[held].job.Name, failures[held].job.Node)
 	case held >= 0 && r.held > limit.MaxHeld:
-		why = fmt.Sprintf("%s held, the last by job %s on node %s; halt.maxHeld is %d.", quantity(r.held, "node is", "nodes are"),
+		why = fmt.Sprintf("%s held, the last by job %s on node %s; halt.maxHeld is %d.", text.Quantity(r.held, "node is", "nodes are"),
 			failures[held].job.Name, failures[held].job.Node, limit.MaxHeld)
 	case lenient:
 		return
 	case maxFailures > 0 && r.Failed >= maxFailures:
-		why = fmt.Sprintf("%s in wave %s, the last with job %s on node %s; halt.maxFailures is %s.", quantity(r.Failed, "failure", "failures"),
+		why = fmt.Sprintf("%s in wave %s, the last with job %s on node %s; halt.maxFailures is %s.", text.Quantity(r.Failed, "failure", "failures"),
 			r.Wave, last.job.Name, last.job.Node, limit.MaxFailures.String())
 	case limit.MaxConsecutive > 0 && r.Consecutive >= limit.MaxConsecutive:
 		why = fmt.Sprintf("%s without a success in between, the last with job %s on node %s; halt.maxConsecutiveFailures is %d.",
-			quantity(r.Consecutive, "failure", "failures"), last.job.Name, last.job.Node, limit.MaxConsecutive)
+			text.Quantity(r.Consecutive, "failure", "failures"), last.job.Name, last.job.Node, limit.MaxConsecutive)
 	case r.Wave != Rest && r.isJudged() && r.Succeeded == 0:
-		why = fmt.Sprintf("Wave %s ended with %s and no success.", r.Wave, quantity(r.Failed, "failure", "failures"))
+		why = fmt.Sprintf("Wave %s ended with %s and no success.", r.Wave, text.Quantity(r.Failed, "failure", "failures"))
 	default:
 		return
 	}

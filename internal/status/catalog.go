@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // CatalogConditions are the condition types of a FirmwareCatalog.
@@ -74,7 +75,7 @@ func (l CatalogLeftOut) sentence() string {
 		one, many string
 	}{{l.Components, "component", "components"}, {l.Versions, "running version", "running versions"}, {l.Issues, "vulnerability", "vulnerabilities"}} {
 		if p.n > 0 {
-			parts = append(parts, quantity(p.n, p.one, p.many))
+			parts = append(parts, text.Quantity(p.n, p.one, p.many))
 		}
 	}
 	if len(parts) == 0 {
@@ -89,7 +90,7 @@ func catalogSummary(s *v1alpha1.FirmwareCatalogStatus) string {
 	if d.Total == 0 {
 		return "No device of this model has been read yet."
 	}
-	out := fmt.Sprintf("%d of %s behind the newest version", d.Behind, quantity(int(d.Total), "device runs", "devices run"))
+	out := fmt.Sprintf("%d of %s behind the newest version", d.Behind, text.Quantity(int(d.Total), "device runs", "devices run"))
 	if d.Vulnerable > 0 {
 		out += fmt.Sprintf(", %d with a known vulnerability", d.Vulnerable)
 	}

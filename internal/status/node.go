@@ -337,12 +337,12 @@ func Provenance(obsolete []v1alpha1.ObsoleteReference, old []metav1.Condition, g
 		named = append(named, reference(r))
 	}
 	if more := len(obsolete) - len(named); more > 0 {
-		named = append(named, quantity(more, "other", "others"))
+		named = append(named, text.Quantity(more, "other", "others"))
 	}
 	return Merge(old, generation, now, ProvenanceConditions, Condition{
 		v1alpha1.ConditionCurrent, metav1.ConditionFalse, v1alpha1.ReasonReferencesChanged, fmt.Sprintf(
 			"%s that the firmware of the node's devices came from changed since: %s. That alone flashes nothing; if another image is desired now, "+
-				"a job follows.", quantity(len(obsolete), "object", "objects"), strings.Join(named, ", ")),
+				"a job follows.", text.Quantity(len(obsolete), "object", "objects"), strings.Join(named, ", ")),
 	})
 }
 

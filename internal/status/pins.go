@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // PinConditions are the condition types of a NodeFirmware that say what becomes of its pins. The operator writes them.
@@ -24,7 +25,7 @@ func Pins(node string, unmatched []match.UnmatchedPin, old []metav1.Condition, g
 		said = append(said, unmatchedPin(p))
 	}
 	if more := len(unmatched) - len(said); more > 0 {
-		said = append(said, quantity(more, "other pin matches nothing either.", "other pins match nothing either."))
+		said = append(said, text.Quantity(more, "other pin matches nothing either.", "other pins match nothing either."))
 	}
 	return Merge(old, generation, now, PinConditions, Condition{
 		v1alpha1.ConditionPinsUnmatched, metav1.ConditionTrue, v1alpha1.ReasonNoMatch, fmt.Sprintf(

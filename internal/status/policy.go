@@ -60,10 +60,10 @@ func policyReady(f PolicyFacts) []Condition {
 		return ready(v1alpha1.ReasonPaused, "Paused; no node waits.")
 	case f.Paused:
 		return ready(v1alpha1.ReasonPaused, fmt.Sprintf("Paused: %s, %s. Set state to Active to continue.",
-			quantity(len(o.Queue), "job waits", "jobs wait"), finishing(o)))
+			text.Quantity(len(o.Queue), "job waits", "jobs wait"), finishing(o)))
 	case f.Aborted:
 		return ready(v1alpha1.ReasonAborted, fmt.Sprintf("Aborted: nothing is queued for the pool, %s, %s. Set state to Active to start again.",
-			quantity(len(o.Queue), "job waits to be withdrawn", "jobs wait to be withdrawn"), finishing(o)))
+			text.Quantity(len(o.Queue), "job waits to be withdrawn", "jobs wait to be withdrawn"), finishing(o)))
 	case needsPerson(o) != nil:
 		return stalled(string(needsPerson(o).Reason), rolloutMessage(o, *needsPerson(o)))
 	case isClosed(o) && o.Window.Opens.IsZero():
@@ -76,10 +76,10 @@ func policyReady(f PolicyFacts) []Condition {
 		return ready(v1alpha1.ReasonNoMatch, "spec.nodeSelector selects no node, so the policy does nothing yet. If nodes should be in it, compare "+
 			"their labels: kubectl get nodes --show-labels.")
 	case len(o.Queue) == 0 && len(o.Ledger) == 0:
-		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("No job waits for one of the %s.", quantity(o.Nodes, "node", "nodes")))
+		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("No job waits for one of the %s.", text.Quantity(o.Nodes, "node", "nodes")))
 	case o.Budget == 0 && len(o.Queue) > 0:
 		return stalled(v1alpha1.ReasonBudgetExhausted, fmt.Sprintf("%s, but maxUnavailable %s admits no node; raise it to continue.",
-			quantity(len(o.Queue), "job waits", "jobs wait"), f.MaxUnavailable))
+			text.Quantity(len(o.Queue), "job waits", "jobs wait"), f.MaxUnavailable))
 	case len(o.Held) > 0 && len(o.Held) == len(o.Ledger) && (len(o.Queue) == 0 || o.Unavailable >= o.Budget):
 		return stalled(v1alpha1.ReasonBudgetExhausted, held(o))
 	case isClosed(o) && len(o.Queue) > 0:
@@ -87,28 +87,28 @@ func policyReady(f PolicyFacts) []Condition {
 		if o.Window.Denies != "" {
 			deny = "window " + o.Window.Denies + " admits no node; "
 		}
-		return reconciling(v1alpha1.ReasonOutsideWindow, fmt.Sprintf("%s: %s%s. %s.", quantity(len(o.Queue), "job waits", "jobs wait"), deny,
+		return reconciling(v1alpha1.ReasonOutsideWindow, fmt.Sprintf("%s: %s%s. %s.", text.Quantity(len(o.Queue), "job waits", "jobs wait"), deny,
 			schedule.Opening(o.Window), finishing(o)))
 	case len(o.Ledger) == 0 && soaking(o) != nil:
 		return reconciling(v1alpha1.ReasonWaitingForWave, rolloutMessage(o, *soaking(o)))
 	case len(o.Ledger) == 0 && o.Unavailable >= o.Budget:
 		return reconciling(v1alpha1.ReasonBudgetExhausted, fmt.Sprintf(
 			"%s; %s not Ready or cordoned, which uses up the budget of %d. Repair or uncordon, or raise maxUnavailable.",
-			quantity(len(o.Queue), "job waits", "jobs wait"), quantity(o.Unavailable, "node is", "nodes are"), o.Budget))
+			text.Quantity(len(o.Queue), "job waits", "jobs wait"), text.Quantity(o.Unavailable, "node is", "nodes are"), o.Budget))
 	}
 	refused := ""
 	if f.Refused > 0 {
-		refused = fmt.Sprintf(" %s refused until fewer than maxQueued wait.", quantity(f.Refused, "more node is", "more nodes are"))
+		refused = fmt.Sprintf(" %s refused until fewer than maxQueued wait.", text.Quantity(f.Refused, "more node is", "more nodes are"))
 	}
 	return reconciling(v1alpha1.ReasonProgressing, fmt.Sprintf("%s admitted, %s; %d of %d unavailable.%s",
-		quantity(len(o.Ledger), "node is", "nodes are"), quantity(len(o.Queue), "job waits", "jobs wait"), o.Unavailable, o.Budget, refused))
+		text.Quantity(len(o.Ledger), "node is", "nodes are"), text.Quantity(len(o.Queue), "job waits", "jobs wait"), o.Unavailable, o.Budget, refused))
 }
 
 // finishing says what the admitted nodes of a pool do that admits no more: those that are held never end by themselves.
 func finishing(o schedule.Outcome) string {
-	out := quantity(len(o.Ledger)-len(o.Held), "admitted node finishes", "admitted nodes finish")
+	out := text.Quantity(len(o.Ledger)-len(o.Held), "admitted node finishes", "admitted nodes finish")
 	if len(o.Held) > 0 {
-		out += fmt.Sprintf(", %s: %s", quantity(len(o.Held), "node is held and needs a person", "nodes are held and need a person"),
+		out += fmt.Sprintf(", %s: %s", text.Quantity(len(o.Held), "node is held and needs a person", "nodes are held and need a person"),
 			strings.Join(o.Held[:min(len(o.Held), maxNamed)], ", "))
 	}
 	return out
@@ -141,8 +141,8 @@ func firstRollout(o schedule.Outcome, is func(schedule.RolloutState) bool) *sche
 }
 
 func rolloutMessage(o schedule.Outcome, r schedule.RolloutState) string {
-	return fmt.Sprintf("%s %s, %s.", r.Message, quantity(len(o.Ledger), "node is admitted", "nodes are admitted"),
-		quantity(len(o.Queue), "job waits", "jobs wait"))
+	return fmt.Sprintf("%s %s, %s.", r.Message, text.Quantity(len(o.Ledger), "node is admitted", "nodes are admitted"),
+		text.Quantity(len(o.Queue), "job waits", "jobs wait"))
 }
 
 // policyComplete is for those who wait for the end of a rollout: a paused policy is as its spec wants it, and not complete while
@@ -159,7 +159,7 @@ func policyComplete(f PolicyFacts) Condition {
 	case len(o.Ledger) == 0 && o.Queue[0].Reason != "":
 		c.Reason = string(o.Queue[0].Reason)
 	}
-	c.Message = fmt.Sprintf("%s admitted, %s.", quantity(len(o.Ledger), "node is", "nodes are"), quantity(len(o.Queue), "job waits", "jobs wait"))
+	c.Message = fmt.Sprintf("%s admitted, %s.", text.Quantity(len(o.Ledger), "node is", "nodes are"), text.Quantity(len(o.Queue), "job waits", "jobs wait"))
 	return c
 }
 
@@ -169,7 +169,7 @@ const maxNamed = 5
 func held(o schedule.Outcome) string {
 	named := o.Held[:min(len(o.Held), maxNamed)]
 	return fmt.Sprintf("%s after a failed job and %s: %s. To try again: %s. To return it to service as it is: %s",
-		quantity(len(o.Held), "node is held", "nodes are held"), quantity(len(o.Queue), "job waits", "jobs wait"), strings.Join(named, ", "),
+		text.Quantity(len(o.Held), "node is held", "nodes are held"), text.Quantity(len(o.Queue), "job waits", "jobs wait"), strings.Join(named, ", "),
 		patchNow(named[0], "retry"), patchNow(named[0], "release"))
 }
 
@@ -177,7 +177,7 @@ func policyConflict(o schedule.Outcome) string {
 	c := o.Conflict
 	named := strings.Join(c.With[:min(len(c.With), maxNamed)], ", ")
 	return fmt.Sprintf("%s also selected by %s (first: %s), so no job is admitted there. Change a nodeSelector so that only one policy selects them.",
-		quantity(c.Nodes, "node is", "nodes are"), named, c.Node)
+		text.Quantity(c.Nodes, "node is", "nodes are"), named, c.Node)
 }
 
 // JobAdmitted is the Admitted condition of a job that has a place in the ledger of a policy.
@@ -195,11 +195,4 @@ func JobWaiting(w schedule.Waiting) Condition {
 			w.Node, w.Policy)
 	}
 	return Condition{v1alpha1.ConditionAdmitted, metav1.ConditionFalse, string(w.Reason), text.Clip(w.Message, maxMessage)}
-}
-
-func quantity(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // QuarantineConditions are the condition types of a FirmwareQuarantine.
@@ -65,7 +66,7 @@ func reported(q *v1alpha1.FirmwareQuarantine, first *v1alpha1.QuarantineReport) 
 		}
 	}
 	if len(others) > 0 {
-		out += fmt.Sprintf("; %s it too", quantity(len(others), "other node reported", "other nodes reported"))
+		out += fmt.Sprintf("; %s it too", text.Quantity(len(others), "other node reported", "other nodes reported"))
 	}
 	return out
 }

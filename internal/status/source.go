@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // SourceStage is how far the pipeline of a FirmwareSource came.
@@ -106,17 +107,17 @@ func sourceReady(f SourceFacts) Condition {
 	case f.InUse > 0:
 		c.Reason = v1alpha1.ReasonInUse
 		c.Message = fmt.Sprintf("Deletion waits: %s to this source, among them %s. Change or delete them.",
-			quantity(f.InUse, "object refers", "objects refer"), strings.Join(f.InUseBy, ", "))
+			text.Quantity(f.InUse, "object refers", "objects refer"), strings.Join(f.InUseBy, ", "))
 	case f.Reached == SourceDone:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonSucceeded
 		c.Message = fmt.Sprintf("%s from %s, verified and in store.",
-			quantity(f.Images, "image", "images"), quantity(f.Files, "file", "files"))
+			text.Quantity(f.Images, "image", "images"), text.Quantity(f.Files, "file", "files"))
 	case f.Err != nil && f.Transient:
 		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" It is tried again."
 	case f.Err != nil:
 		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" Nothing new is accepted from this source until it is corrected."
 	default:
-		c.Message = fmt.Sprintf("Fetching and verifying %s.", quantity(f.Files, "file", "files"))
+		c.Message = fmt.Sprintf("Fetching and verifying %s.", text.Quantity(f.Files, "file", "files"))
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // TemplateConditions are the condition types of a FirmwareTemplate, all written by the operator.
@@ -35,7 +36,7 @@ func templateReady(t match.Tally) []Condition {
 		return stalled(v1alpha1.ReasonInvalidSpec,
 			t.Invalid+". Correct the field; until then the template assigns nothing new and withdraws nothing.")
 	case t.Updating+t.Pending > 0:
-		progress := fmt.Sprintf("%s, %s.", applied(t), quantity(int(t.Updating+t.Pending), "device is in progress", "devices are in progress"))
+		progress := fmt.Sprintf("%s, %s.", applied(t), text.Quantity(int(t.Updating+t.Pending), "device is in progress", "devices are in progress"))
 		return reconciling(v1alpha1.ReasonProgressing, joined(progress, trouble))
 	case t.Waiting > 0:
 		return reconciling(v1alpha1.ReasonSourceNotReady, joined(applied(t)+".", trouble))
@@ -44,13 +45,13 @@ func templateReady(t match.Tally) []Condition {
 	case t.Paused:
 		return ready(v1alpha1.ReasonPaused, fmt.Sprintf(
 			"Paused: %s, and %s. Set state to Active to continue.", applied(t),
-			quantity(int(t.Unassigned), "matching device is not assigned", "matching devices are not assigned")))
+			text.Quantity(int(t.Unassigned), "matching device is not assigned", "matching devices are not assigned")))
 	case t.Matched == 0:
 		return reconciling(v1alpha1.ReasonNoMatch, noMatch(t))
 	}
 	if pinned := t.Matched - t.Applied - t.NotApplied; pinned > 0 {
 		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("%s; pins override it on %s.", applied(t),
-			quantity(int(pinned), "matching device", "matching devices")))
+			text.Quantity(int(pinned), "matching device", "matching devices")))
 	}
 	return ready(v1alpha1.ReasonSucceeded, applied(t)+".")
 }
@@ -61,7 +62,7 @@ func noMatch(t match.Tally) string {
 		return "No node is selected: none has the labels of nodeSelector and the vendor and model of machine. " +
 			"To compare: kubectl get nodefirmwares -o custom-columns=NAME:.metadata.name,VENDOR:.status.machine.vendor,MODEL:.status.machine.model; kubectl get nodes --show-labels"
 	}
-	chosen := quantity(int(t.Nodes), "selected node", "selected nodes")
+	chosen := text.Quantity(int(t.Nodes), "selected node", "selected nodes")
 	if t.Nearest == nil {
 		return fmt.Sprintf("No device on %s matches, and none has a class that a rule names. To list the devices: kubectl get nodedevices -o wide", chosen)
 	}
@@ -82,7 +83,7 @@ func differences(n *match.Near) string {
 
 func applied(t match.Tally) string {
 	return fmt.Sprintf("%d of %s run the desired firmware", t.Applied,
-		quantity(int(t.Applied+t.NotApplied), "assigned device", "assigned devices"))
+		text.Quantity(int(t.Applied+t.NotApplied), "assigned device", "assigned devices"))
 }
 
 func joined(sentences ...string) string {
@@ -90,7 +91,7 @@ func joined(sentences ...string) string {
 }
 
 // templateTrouble lists what does not continue without a person, most important first, and the reason of the first.
-func templateTrouble(t match.Tally) (text, reason string) {
+func templateTrouble(t match.Tally) (message, reason string) {
 	var all []string
 	add := func(r, s string) {
 		reason = cmp.Or(reason, r)
@@ -101,17 +102,17 @@ func templateTrouble(t match.Tally) (text, reason string) {
 	}
 	if t.Failed > 0 {
 		add(v1alpha1.ReasonUpdateFailed, fmt.Sprintf("%s (first: %s) and is not retried automatically; to try again: %s.",
-			quantity(int(t.Failed), "update failed", "updates failed"), t.Failures[0].Device,
+			text.Quantity(int(t.Failed), "update failed", "updates failed"), t.Failures[0].Device,
 			patchNow(t.Failures[0].Node, "retry")))
 	}
 	if t.Blocked > 0 {
 		first := t.Blocks[0]
 		add(first.Reason, fmt.Sprintf("%s (first: %s): %s",
-			quantity(int(t.Blocked), "device is blocked", "devices are blocked"), first.Device, blockMessage(first.Block)))
+			text.Quantity(int(t.Blocked), "device is blocked", "devices are blocked"), first.Device, blockMessage(first.Block)))
 	}
 	if t.Mismatched > 0 {
 		add(v1alpha1.ReasonOutOfDate, fmt.Sprintf("%s another version; their policy is Validate, so nothing is flashed.",
-			quantity(int(t.Mismatched), "device runs", "devices run")))
+			text.Quantity(int(t.Mismatched), "device runs", "devices run")))
 	}
 	return strings.Join(all, " "), reason
 }
@@ -123,5 +124,5 @@ func templateConflict(t match.Tally) string {
 		names = append(names, c.Device)
 	}
 	return fmt.Sprintf("%s by another rule too (first: %s; %s by %s). Nothing changes there until only one rule is left: narrow a selector, or delete a rule.",
-		quantity(int(t.Conflicting), "device is claimed", "devices are claimed"), strings.Join(names, ", "), first.Device, partyList(first.Parties))
+		text.Quantity(int(t.Conflicting), "device is claimed", "devices are claimed"), strings.Join(names, ", "), first.Device, partyList(first.Parties))
 }

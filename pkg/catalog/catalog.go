@@ -139,12 +139,7 @@ func cleanIDs(ids []string) []string {
 
 // printable reports whether a text holds nothing but ASCII without control characters, which a terminal might act on.
 func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // Position is where a running version stands among those that are offered.

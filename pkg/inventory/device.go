@@ -257,12 +257,7 @@ func (u Use) Hold() string {
 const maxUsers = 3
 
 // String names what uses the drive; empty for nothing.
-func (u Use) String() string {
-	if len(u.By) <= maxUsers {
-		return strings.Join(u.By, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(u.By[:maxUsers], ", "), len(u.By)-maxUsers)
-}
+func (u Use) String() string { return text.Some(u.By, maxUsers) }
 
 // PCIAddress is the address of one PCI function: domain, bus, device and function.
 type PCIAddress struct {

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -159,12 +160,7 @@ func (d Device) runsNothingBut(v inventory.Version) bool {
 }
 
 // holds is the version the device will run after its activation, empty when it does not report one.
-func (d Device) holds() inventory.Version {
-	if d.Stored != "" {
-		return d.Stored
-	}
-	return d.Running
-}
+func (d Device) holds() inventory.Version { return cmp.Or(d.Stored, d.Running) }
 
 // settled reports whether the device runs the version and nothing else waits to be activated.
 func (d Device) settled(v inventory.Version) bool {

@@ -3,6 +3,7 @@ package step
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -167,12 +168,9 @@ func (d decider) driverChanged() bool {
 	if d.s.Kind == plan.Release || !d.fresh() || d.r.Failure != nil || d.r.Restarts >= MaxRestarts || d.writing() {
 		return false
 	}
-	for _, u := range d.r.Updates {
-		if u.DriverVersion != "" && d.f.Drivers != nil && d.f.Drivers[u.Driver] != u.DriverVersion {
-			return true
-		}
-	}
-	return false
+	return d.f.Drivers != nil && slices.ContainsFunc(d.r.Updates, func(u Update) bool {
+		return u.DriverVersion != "" && d.f.Drivers[u.Driver] != u.DriverVersion
+	})
 }
 
 // awaitAnswer waits for a device that does not answer until Limits.Read has passed, then fails.

@@ -309,12 +309,7 @@ func (r Record) runsAfterFailure(k plan.Kind) bool {
 
 // Wrote reports whether a step that changes a device or the host was begun.
 func (r Record) Wrote() bool {
-	for _, s := range r.Steps {
-		if s.Writes() && s.Attempt > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Writes() && s.Attempt > 0 })
 }
 
 // Reboots is how often the job requested a reboot that then happened.

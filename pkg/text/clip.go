@@ -38,6 +38,14 @@ func lowerASCII(r rune) rune {
 	return r
 }
 
+// Quantity is a number with the word for one, or for many.
+func Quantity(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // Some lists the first few names and says how many more there are.
 func Some(names []string, few int) string {
 	if len(names) <= few {

@@ -176,11 +176,7 @@ func (c calendars) keep(policies map[string]*v1alpha1.RolloutPolicy) {
 	for _, p := range policies {
 		uids[p.UID] = true
 	}
-	for uid := range c {
-		if !uids[uid] {
-			delete(c, uid)
-		}
-	}
+	maps.DeleteFunc(c, func(uid types.UID, _ calendar) bool { return !uids[uid] })
 }
 
 // calendarOf reads the windows. The error starts with the path of the field that is wrong.

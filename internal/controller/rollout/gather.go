@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -234,7 +235,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		job := schedule.Job{
 			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
 			Steps: j.Spec.Task.Type == v1alpha1.JobTypeSteps, Quarantined: f.queued.quarantined[uid], Unlisted: f.queued.unlisted[uid], Edges: f.edges[uid],
-			Priority: f.priority[uid], Request: requestOf(j),
+			Priority: f.priority[uid], Request: ptr.Deref(j.Spec.Task.Request, ""),
 		}
 		for _, u := range j.Spec.Task.Devices {
 			job.Devices = append(job.Devices, u.Name)
@@ -245,14 +246,6 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		out.Jobs = append(out.Jobs, job)
 	}
 	return out
-}
-
-// requestOf is the request of a person that a job answers; empty for none.
-func requestOf(j *v1alpha1.FirmwareJob) string {
-	if j.Spec.Task.Request == nil {
-		return ""
-	}
-	return *j.Spec.Task.Request
 }
 
 // stateOf is where a job stands by its own conditions.

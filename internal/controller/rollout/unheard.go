@@ -79,11 +79,9 @@ func (u *unheard) listen(ctx context.Context, r *Reconciler, reports map[string]
 			"NodeFirmware of a node that has none", "nodes", len(u.nodes), "first", u.first())
 		u.nodes = nil
 	}
-	for name, before := range u.nodes {
-		if n := reports[name]; n == nil || !n.Status.LastScanTime.Equal(before) {
-			delete(u.nodes, name)
-		}
-	}
+	maps.DeleteFunc(u.nodes, func(name string, before *metav1.Time) bool {
+		return reports[name] == nil || !reports[name].Status.LastScanTime.Equal(before)
+	})
 	return nil
 }
 

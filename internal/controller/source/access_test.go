@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,7 +79,7 @@ func TestASourceFetchesWithItsCredentialsAndItsCA(t *testing.T) {
 			require.NoError(t, err)
 			assert.NotZero(t, result.RequeueAfter, "correcting the Secret does not change the source")
 			assert.Equal(t, tc.reason, b.reason("cx", "Ready"))
-			message := condition(b.get("cx").Status.Conditions, "Ready").Message
+			message := meta.FindStatusCondition(b.get("cx").Status.Conditions, "Ready").Message
 			assert.Contains(t, message, tc.says)
 			assert.NotContains(t, message, "s3cret")
 		})
@@ -105,5 +106,5 @@ func TestASecretThatMayNotBeReadIsNamed(t *testing.T) {
 	_, err := b.reconcile("cx")
 	require.NoError(t, err)
 	assert.Equal(t, "False InvalidSpec", b.reason("cx", "Ready"))
-	assert.Contains(t, condition(b.get("cx").Status.Conditions, "Ready").Message, "add it to the operator's Role")
+	assert.Contains(t, meta.FindStatusCondition(b.get("cx").Status.Conditions, "Ready").Message, "add it to the operator's Role")
 }

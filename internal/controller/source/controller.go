@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -185,7 +185,7 @@ func (r *Reconciler) fetch(ctx context.Context, src *v1alpha1.FirmwareSource, f 
 // failed reports whether the status reports a failure of the present spec. A new attempt keeps that status until it ends,
 // so that the conditions of a source that keeps failing do not alternate.
 func failed(src *v1alpha1.FirmwareSource) bool {
-	ready := condition(src.Status.Conditions, v1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ConditionReady)
 	return src.Status.ObservedGeneration == src.Generation && ready != nil &&
 		ready.Status == metav1.ConditionFalse && ready.Reason != v1alpha1.ReasonProgressing
 }
@@ -231,8 +231,8 @@ func (r *Reconciler) inStore(src *v1alpha1.FirmwareSource) []artifact.Image {
 
 // announce emits one event for each change of the Ready condition's reason.
 func (r *Reconciler) announce(src *v1alpha1.FirmwareSource, before []metav1.Condition) {
-	is := condition(src.Status.Conditions, v1alpha1.ConditionReady)
-	was := condition(before, v1alpha1.ConditionReady)
+	is := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ConditionReady)
+	was := meta.FindStatusCondition(before, v1alpha1.ConditionReady)
 	if is == nil || (was != nil && was.Reason == is.Reason && was.Status == is.Status) || is.Reason == v1alpha1.ReasonProgressing {
 		return
 	}
@@ -241,13 +241,6 @@ func (r *Reconciler) announce(src *v1alpha1.FirmwareSource, before []metav1.Cond
 		kind = "Warning"
 	}
 	r.Events.Eventf(src, nil, kind, is.Reason, "Fetch", "%s", is.Message)
-}
-
-func condition(list []metav1.Condition, kind string) *metav1.Condition {
-	if i := slices.IndexFunc(list, func(c metav1.Condition) bool { return c.Type == kind }); i >= 0 {
-		return &list[i]
-	}
-	return nil
 }
 
 // finalize removes the finalizer of a source when nothing refers to it any more.
@@ -296,7 +289,7 @@ func stored(images []artifact.Image) []v1alpha1.StoredImage {
 // refused reports whether a signature of the present spec did not hold. What somebody else than the publisher offers is not
 // asked for again until a person has looked at it.
 func refused(src *v1alpha1.FirmwareSource) bool {
-	return failed(src) && artifact.Reason(condition(src.Status.Conditions, v1alpha1.ConditionReady).Reason).IsSignature()
+	return failed(src) && artifact.Reason(meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ConditionReady).Reason).IsSignature()
 }
 
 func factsOf(src *v1alpha1.FirmwareSource) status.SourceFacts {

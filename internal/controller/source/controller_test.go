@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -519,8 +520,8 @@ func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
 		_, err = b.reconcile("src")
 		require.NoError(t, err)
 		assert.Equal(t, "False InUse", b.reason("src", "Ready"))
-		assert.Contains(t, condition(b.get("src").Status.Conditions, "Ready").Message, user.GetName())
-		assert.Contains(t, condition(b.get("src").Status.Conditions, "Ready").Message, []string{"5 objects", "4 objects", "3 objects", "2 objects", "1 object "}[i])
+		assert.Contains(t, meta.FindStatusCondition(b.get("src").Status.Conditions, "Ready").Message, user.GetName())
+		assert.Contains(t, meta.FindStatusCondition(b.get("src").Status.Conditions, "Ready").Message, []string{"5 objects", "4 objects", "3 objects", "2 objects", "1 object "}[i])
 		b.requireStatus("src", status.TerminatingStatus)
 		require.Len(t, b.reconciler.deletedSources(t.Context(), user), 1)
 		require.NoError(t, b.client.Delete(t.Context(), user))

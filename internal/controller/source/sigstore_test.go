@@ -8,6 +8,7 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -50,7 +51,7 @@ func TestASourceTakesWhatAnIdentitySigned(t *testing.T) {
 			if c.want == "" {
 				assert.Equal(t, "True Succeeded", b.reason("cx", "Ready"))
 				assert.Equal(t, "True Succeeded", b.reason("cx", "SignatureVerified"))
-				assert.Contains(t, condition(b.get("cx").Status.Conditions, "SignatureVerified").Message, "an identity of spec.verification")
+				assert.Contains(t, meta.FindStatusCondition(b.get("cx").Status.Conditions, "SignatureVerified").Message, "an identity of spec.verification")
 				b.requireStatus("cx", status.CurrentStatus)
 				st, err := b.store.Statement(inventory.Digest(sha256.Sum256([]byte("FIRMWARE"))))
 				require.NoError(t, err)

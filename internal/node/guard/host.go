@@ -316,12 +316,7 @@ func (h Host) read(path string) ([]byte, error) {
 	return content, nil
 }
 
-func (h Host) fs() durable.FS {
-	if h.FS == nil {
-		return durable.OS{}
-	}
-	return h.FS
-}
+func (h Host) fs() durable.FS { return cmp.Or[durable.FS](h.FS, durable.OS{}) }
 
 // Installed is the id of what is installed; empty for nothing.
 func (h Host) Installed() (id string, err error) {
@@ -350,8 +345,7 @@ const alivePoll = 100 * time.Millisecond
 
 // awaitAlive waits until the guard runs: a static pod that the kubelet refuses guards nothing, and the kubelet tells only its log.
 func (h Host) awaitAlive(ctx context.Context) error {
-	limit := h.Patience
-	limit = cmp.Or(limit, patience)
+	limit := cmp.Or(h.Patience, patience)
 	ctx, done := context.WithTimeout(ctx, limit)
 	defer done()
 	tick := time.NewTicker(alivePoll)

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
@@ -144,13 +145,6 @@ func disagreement(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) *step.Failure {
 
 // isOnTheWay reports whether the image is the desired one or a hop to it.
 func isOnTheWay(version inventory.Version, digest inventory.Digest, want plan.Desired) bool {
-	if version == want.Version && digest == want.Digest {
-		return true
-	}
-	for _, e := range want.Path {
-		if version == e.Via && digest == e.Digest {
-			return true
-		}
-	}
-	return false
+	return version == want.Version && digest == want.Digest ||
+		slices.ContainsFunc(want.Path, func(h plan.Edge) bool { return version == h.Via && digest == h.Digest })
 }

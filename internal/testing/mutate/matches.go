@@ -30,9 +30,9 @@ func matches() []Mutant {
 		{What: "the end of a match leaves the firmware", File: decision, Old: "return Decision{Action: Remove}\n", New: "return Decision{Firmware: current}\n"},
 		{What: "an invalid template takes away what it assigned", File: decision,
 			Old: "case t.compiled == nil:\n\t\treturn &hold{by, v1alpha1.ReasonInvalidSpec}", New: "case t.compiled == nil:\n\t\treturn nil"},
-		{What: "an edit that changes nothing is written to every device", File: "internal/match/assigned.go",
+		{What: "an edit that changes nothing is written to every device", File: "internal/match/decision.go",
 			Old: "\ta.Generation, b.Generation = 0, 0\n", New: ""},
-		{What: "the path of an assignment is not updated", File: "internal/match/assigned.go",
+		{What: "the path of an assignment is not updated", File: "internal/match/decision.go",
 			Old: " && equalPath(a.Path, b.Path)\n", New: "\n"},
 		{What: "an image that is quarantined counts as usable", File: firmware,
 			Old: "ix.pools.Of(d.node.labels)); bad {", New: "ix.pools.Of(d.node.labels)); bad && d.observed.unread {"},
@@ -58,9 +58,9 @@ func matches() []Mutant {
 			Old: "(t.model == \"\" || t.model == text.Slug(model))", New: "true"},
 		{What: "a template of another vendor is for this machine", File: template,
 			Old: "(t.vendor == \"\" || t.vendor == text.Slug(vendor))", New: "true"},
-		{What: "two images of one version are chosen by luck", File: "internal/match/source.go",
+		{What: "two images of one version are chosen by luck", File: "internal/match/firmware.go",
 			Old: "\t\tif digest != \"\" {\n\t\t\treturn \"\", v1alpha1.ReasonImageAmbiguous\n\t\t}\n", New: ""},
-		{What: "an image is for every board", File: "internal/match/source.go",
+		{What: "an image is for every board", File: "internal/match/firmware.go",
 			Old: "return i.version == v && i.selector.Matches(d)", New: "return i.version == v"},
 	}
 }

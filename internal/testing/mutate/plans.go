@@ -2,7 +2,7 @@ package mutate
 
 // plans are defects in what one device needs, in how versions are ordered, and in which steps a job has.
 func plans() []Mutant {
-	const decide, path, catalog, requested, definitions = "pkg/plan/decide.go", "pkg/plan/path.go", "pkg/plan/catalog.go", "pkg/plan/requested.go", "pkg/plan/steps.go"
+	const decide, path, catalog, requested, definitions = "pkg/plan/decide.go", "pkg/plan/decide.go", "pkg/plan/catalog.go", "pkg/plan/requested.go", "pkg/plan/steps.go"
 	return []Mutant{
 		{What: "a device that runs its version is flashed again", File: decide,
 			Old: "case f.Running == d.Version:", New: "case f.Running == d.Version && d.ReportOnly:"},

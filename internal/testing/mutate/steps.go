@@ -18,7 +18,7 @@ func steps() []Mutant {
 			Old: "return d.f.Cancel != nil && d.f.CancelForce &&", New: "return d.f.Cancel != nil && d.f.CancelForce && d.f.Interrupted &&"},
 		{What: "a job that may not write any more waits for ever", File: cancel, Old: "case !d.f.Expired:", New: "case !d.f.Expired || d.s.Kind == plan.Maintenance:"},
 		{What: "a changed driver is not noticed", File: next,
-			Old: "d.f.Drivers[u.Driver] != u.DriverVersion {", New: "d.f.Drivers[u.Driver] == \"\" {"},
+			Old: "d.f.Drivers[u.Driver] != u.DriverVersion", New: "d.f.Drivers[u.Driver] == \"\""},
 		{What: "the list begins anew under a write that runs", File: next, Old: "d.r.Restarts >= MaxRestarts || d.writing() {", New: "d.r.Restarts >= MaxRestarts {"},
 		{What: "a job restarts its list without end", File: next, Old: "d.r.Failure != nil || d.r.Restarts >= MaxRestarts || ", New: "d.r.Failure != nil || "},
 		{What: "a device that does not answer is failed at once", File: next, Old: "if d.f.Waited < d.l.Read {", New: "if d.f.Waited < 0 {"},
