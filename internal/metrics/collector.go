@@ -51,51 +51,57 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	for _, collect := range []func(context.Context, chan<- prometheus.Metric) error{c.devices, c.jobs, c.policies, c.templates, c.sources, c.catalogs} {
-		if err := collect(ctx, out); err != nil {
+	var (
+		deviceList   v1alpha1.NodeDeviceList
+		jobList      v1alpha1.FirmwareJobList
+		policyList   v1alpha1.RolloutPolicyList
+		templateList v1alpha1.FirmwareTemplateList
+		sourceList   v1alpha1.FirmwareSourceList
+		catalogList  v1alpha1.FirmwareCatalogList
+	)
+	for _, kind := range []struct {
+		list   client.ObjectList
+		report func()
+	}{
+		{&deviceList, func() { reportDevices(deviceList.Items, out) }},
+		{&jobList, func() { reportJobs(jobList.Items, out) }},
+		{&policyList, func() { reportPolicies(policyList.Items, out) }},
+		{&templateList, func() { reportTemplates(templateList.Items, out) }},
+		{&sourceList, func() { reportSources(sourceList.Items, out) }},
+		{&catalogList, func() { reportCatalogs(catalogList.Items, out) }},
+	} {
+		if err := c.reader.List(ctx, kind.list, client.UnsafeDisableDeepCopy); err != nil {
 			c.log.Error(err, "Could not collect metrics")
+			continue
 		}
+		kind.report()
 	}
 }
 
-func (c *Collector) devices(ctx context.Context, out chan<- prometheus.Metric) error {
-	var list v1alpha1.NodeDeviceList
-	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
+func reportDevices(list []v1alpha1.NodeDevice, out chan<- prometheus.Metric) {
 	counts := map[[2]string]int{}
-	for i := range list.Items {
-		d := &list.Items[i]
+	for i := range list {
+		d := &list[i]
 		counts[[2]string{string(d.Status.Class), readyReason(d.Status.Conditions)}]++
 	}
 	for key, n := range counts {
 		out <- devices.gauge(n, key[0], key[1])
 	}
-	return nil
 }
 
-func (c *Collector) jobs(ctx context.Context, out chan<- prometheus.Metric) error {
-	var list v1alpha1.FirmwareJobList
-	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
+func reportJobs(list []v1alpha1.FirmwareJob, out chan<- prometheus.Metric) {
 	counts := map[string]int{}
-	for i := range list.Items {
-		counts[jobState(&list.Items[i])]++
+	for i := range list {
+		counts[jobState(&list[i])]++
 	}
 	for state, n := range counts {
 		out <- jobs.gauge(n, state)
 	}
-	return nil
 }
 
-func (c *Collector) policies(ctx context.Context, out chan<- prometheus.Metric) error {
-	var list v1alpha1.RolloutPolicyList
-	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	for i := range list.Items {
-		p := &list.Items[i]
+func reportPolicies(list []v1alpha1.RolloutPolicy, out chan<- prometheus.Metric) {
+	for i := range list {
+		p := &list[i]
 		nodes := ptr.Deref(p.Status.Nodes, v1alpha1.RolloutNodes{})
 		out <- poolNodes.gauge(int(nodes.Selected), p.Name)
 		out <- poolBudget.gauge(int(nodes.Budget), p.Name)
@@ -105,7 +111,6 @@ func (c *Collector) policies(ctx context.Context, out chan<- prometheus.Metric) 
 		progress(p, out)
 		rollouts(p, out)
 	}
-	return nil
 }
 
 // progress reports how far the rollout of a pool is.
@@ -129,20 +134,15 @@ func progress(p *v1alpha1.RolloutPolicy, out chan<- prometheus.Metric) {
 	}
 }
 
-func (c *Collector) sources(ctx context.Context, out chan<- prometheus.Metric) error {
-	var list v1alpha1.FirmwareSourceList
-	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	for i := range list.Items {
-		s := &list.Items[i]
+func reportSources(list []v1alpha1.FirmwareSource, out chan<- prometheus.Metric) {
+	for i := range list {
+		s := &list[i]
 		ready := 0
 		if meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
 			ready = 1
 		}
 		out <- sourceReady.gauge(ready, s.Name, readyReason(s.Status.Conditions))
 	}
-	return nil
 }
 
 // readyReason is the reason of Ready, or "Unknown" for an object that was not reconciled yet.
@@ -183,12 +183,8 @@ func firstByName[T any, P interface {
 	return reported[:n], len(reported) - n
 }
 
-func (c *Collector) catalogs(ctx context.Context, out chan<- prometheus.Metric) error {
-	var list v1alpha1.FirmwareCatalogList
-	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	reported, left := firstByName(list.Items)
+func reportCatalogs(list []v1alpha1.FirmwareCatalog, out chan<- prometheus.Metric) {
+	reported, left := firstByName(list)
 	out <- catalogsNotReported.gauge(left)
 	for _, f := range reported {
 		s := &f.Status
@@ -202,7 +198,6 @@ func (c *Collector) catalogs(ctx context.Context, out chan<- prometheus.Metric) 
 			out <- catalogDiscovery.gauge(int(at.Unix()), f.Name)
 		}
 	}
-	return nil
 }
 
 // wavePlace says what is counted together: nodes in one state of the updates whose open wave has that name.
@@ -233,12 +228,8 @@ func rollouts(p *v1alpha1.RolloutPolicy, out chan<- prometheus.Metric) {
 	}
 }
 
-func (c *Collector) templates(ctx context.Context, out chan<- prometheus.Metric) error {
-	var list v1alpha1.FirmwareTemplateList
-	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	reported, left := firstByName(list.Items)
+func reportTemplates(list []v1alpha1.FirmwareTemplate, out chan<- prometheus.Metric) {
+	reported, left := firstByName(list)
 	out <- templatesNotReported.gauge(left)
 	for _, t := range reported {
 		s := &t.Status
@@ -255,7 +246,6 @@ func (c *Collector) templates(ctx context.Context, out chan<- prometheus.Metric)
 		out <- templateNodes.gauge(int(s.Nodes.OutOfDate), t.Name, "OutOfDate")
 		out <- templateNodes.gauge(int(s.Nodes.Selected-s.Nodes.UpToDate-s.Nodes.OutOfDate), t.Name, "NotAssigned")
 	}
-	return nil
 }
 
 // Metric is one metric of the operator. Code and documentation are both made from it.

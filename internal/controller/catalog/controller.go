@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -92,13 +91,10 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 			},
 		})).
 		Complete(r)
-	if err == nil {
-		err = mgr.Add(r.discoveries)
-	}
 	if err != nil {
-		return fmt.Errorf("set up catalog controller: %w", err)
+		return err
 	}
-	return nil
+	return mgr.Add(r.discoveries)
 }
 
 func request(name string) reconcile.Request {

@@ -68,17 +68,13 @@ func SetupWithManager(mgr manager.Manager, namespace string, retention time.Dura
 		return fmt.Errorf("make client of node controller: %w", err)
 	}
 	r := New(mgr.GetClient(), direct, mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), namespace, time.Now, retention)
-	err = ctrl.NewControllerManagedBy(mgr).Named("node").
+	return ctrl.NewControllerManagedBy(mgr).Named("node").
 		Watches(&corev1.Node{}, keyed(client.Object.GetName), builder.WithPredicates(comesAndGoes)).
 		Watches(&v1alpha1.NodeFirmware{}, keyed(client.Object.GetName), builder.WithPredicates(firmwareChanges)).
 		Watches(&v1alpha1.NodeDevice{}, keyed(nodeName), builder.WithPredicates(comes)).
 		Watches(&v1alpha1.FirmwareJob{}, keyed(nodeName), builder.WithPredicates(jobChanges)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
-	if err != nil {
-		return fmt.Errorf("set up node controller: %w", err)
-	}
-	return nil
 }
 
 var (

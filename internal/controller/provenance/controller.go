@@ -3,7 +3,6 @@ package provenance
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -62,17 +61,13 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	o.Collect = cmp.Or(o.Collect, time.Second)
 	o.Concurrency = cmp.Or(o.Concurrency, 4)
 	r := New(mgr.GetClient(), o.Now)
-	err := ctrl.NewControllerManagedBy(mgr).Named("provenance").
+	return ctrl.NewControllerManagedBy(mgr).Named("provenance").
 		Watches(&v1alpha1.NodeFirmware{}, delayed(o.Collect, toItself), builder.WithPredicates(firmwareChanged)).
 		Watches(&v1alpha1.NodeDevice{}, delayed(o.Collect, index.ByNode), builder.WithPredicates(deviceChanged)).
 		Watches(&v1alpha1.FirmwareTemplate{}, delayed(o.Collect, r.toUsers(v1alpha1.OriginTemplate)), builder.WithPredicates(templateChanged)).
 		Watches(&v1alpha1.FirmwareSource{}, delayed(o.Collect, r.toUsers(v1alpha1.OriginSource)), builder.WithPredicates(sourceChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: o.Concurrency}).
 		Complete(r)
-	if err != nil {
-		return fmt.Errorf("set up provenance controller: %w", err)
-	}
-	return nil
 }
 
 func toItself(o client.Object) []string { return []string{o.GetName()} }

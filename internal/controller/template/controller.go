@@ -115,7 +115,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("set up controller of template statuses: %w", err)
 	}
-	err = builder.TypedControllerManagedBy[key](mgr).Named("template").
+	return builder.TypedControllerManagedBy[key](mgr).Named("template").
 		WatchesRawSource(source.TypedFunc[key](func(_ context.Context, q queue) error {
 			q.Add(key{kind: filled})
 			return nil
@@ -129,10 +129,6 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		Watches(&v1alpha1.NodeDevice{}, intake(r, (*match.Index).SetDevice, (*match.Index).DeleteDevice)).
 		WithOptions(controller.TypedOptions[key]{MaxConcurrentReconciles: r.Concurrency}).
 		Complete(r)
-	if err != nil {
-		return fmt.Errorf("set up template controller: %w", err)
-	}
-	return nil
 }
 
 // setNode passes only the labels to the index, so that a heartbeat is no change.
