@@ -2,7 +2,6 @@ package apitest
 
 import (
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,9 +22,5 @@ func (e *Env) Describe(t testing.TB, kind schema.GroupVersionKind, name string) 
 	require.True(t, ok)
 	text, err := describer.Describe("", name, describe.DescriberSettings{})
 	require.NoError(t, err)
-	lines := strings.Split(volatile.ReplaceAllString(text, "${1}<…>"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return strings.Join(lines, "\n")
+	return trimLines(volatile.ReplaceAllString(text, "${1}<…>"))
 }

@@ -2,10 +2,10 @@ package apitest
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
-	"text/tabwriter"
+
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,44 +24,29 @@ const (
 	ColumnsWide
 )
 
-// Table is what `kubectl get <kind>` prints, as the server renders it, with every age replaced by <age>.
+// Table is what `kubectl get <kind>` prints, by kubectl's own code and as the server renders it, with every age replaced by <age>.
 func (e *Env) Table(t testing.TB, kind schema.GroupVersionKind, columns Columns) string {
 	t.Helper()
 	table := e.fetchTable(t, kind)
-	var shown []int
-	var out strings.Builder
-	w := tabwriter.NewWriter(&out, 0, 8, 3, ' ', 0)
-	var header []string
 	for i, c := range table.ColumnDefinitions {
-		if c.Priority == 0 || columns == ColumnsWide {
-			shown = append(shown, i)
-			header = append(header, strings.ToUpper(c.Name))
+		for _, row := range table.Rows {
+			if c.Type == "date" && row.Cells[i] != nil && row.Cells[i] != "<unknown>" {
+				row.Cells[i] = "<age>"
+			}
 		}
 	}
-	fmt.Fprintln(w, strings.Join(header, "\t"))
-	for _, row := range table.Rows {
-		var cells []string
-		for _, i := range shown {
-			cells = append(cells, cell(row.Cells[i], table.ColumnDefinitions[i]))
-		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
-	}
-	require.NoError(t, w.Flush())
-	lines := strings.Split(out.String(), "\n")
+	var out strings.Builder
+	require.NoError(t, printers.NewTablePrinter(printers.PrintOptions{Wide: columns == ColumnsWide}).PrintObj(table, &out))
+	return trimLines(out.String())
+}
+
+// trimLines takes the blanks off the ends of lines.
+func trimLines(text string) string {
+	lines := strings.Split(text, "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	return strings.Join(lines, "\n")
-}
-
-func cell(value any, column metav1.TableColumnDefinition) string {
-	switch {
-	case value == nil:
-		return ""
-	case column.Type == "date" && value != "<unknown>":
-		return "<age>"
-	}
-	return fmt.Sprint(value)
 }
 
 func (e *Env) fetchTable(t testing.TB, kind schema.GroupVersionKind) *metav1.Table {
