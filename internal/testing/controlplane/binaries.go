@@ -44,21 +44,13 @@ func checkVersions(ctx context.Context, dir, apiServer, etcd string) error {
 		{apiServerBinary, "Kubernetes " + apiServer},
 		{etcdBinary, "etcd Version: " + strings.TrimPrefix(etcd, "v")},
 	} {
-		if err := checkVersion(ctx, filepath.Join(dir, c.binary), "--version", c.want); err != nil {
-			return err
+		out, err := exec.CommandContext(ctx, filepath.Join(dir, c.binary), "--version").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("run %s: %w: %s", c.binary, err, tail(string(out), 5))
 		}
-	}
-	return nil
-}
-
-func checkVersion(ctx context.Context, path, flag, want string) error {
-	name := filepath.Base(path)
-	out, err := exec.CommandContext(ctx, path, flag).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("run %s %s: %w: %s", name, flag, err, tail(string(out), 5))
-	}
-	if !strings.HasPrefix(string(out), want) {
-		return fmt.Errorf("run %s %s: want %q, got %q", name, flag, want, tail(string(out), 5))
+		if !strings.HasPrefix(string(out), c.want) {
+			return fmt.Errorf("run %s: want %q, got %q", c.binary, c.want, tail(string(out), 5))
+		}
 	}
 	return nil
 }

@@ -126,11 +126,10 @@ func TestGoEnvironmentDropsTheCallersBuildSettings(t *testing.T) {
 
 func TestProgramsAreStampedWithTheirRelease(t *testing.T) {
 	p := kubernetes(apiServerBinary, "").of(Oldest())
-	assert.Equal(t, "Kubernetes "+OldestKubernetesVersion, p.versionPrefix)
+	assert.Equal(t, OldestKubernetesVersion, p.version)
 	assert.Contains(t, p.ldflags, "gitVersion="+OldestKubernetesVersion)
 	assert.Contains(t, p.ldflags, "gitMinor=32")
-	assert.Equal(t, "Kubernetes "+KubernetesVersion, kubernetes(apiServerBinary, "").of(Release{}).versionPrefix)
-	assert.Empty(t, Kubectl.of(Newest()).versionPrefix, "it is not asked")
+	assert.Equal(t, KubernetesVersion, kubernetes(apiServerBinary, "").of(Release{}).version)
 	assert.Equal(t, Containerd, Containerd.of(Oldest()), "it is no part of Kubernetes")
 }
 

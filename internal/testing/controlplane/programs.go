@@ -19,29 +19,25 @@ type Program struct {
 	version, dir, pkg string
 	// tags and ldflags it is built with, and about how long that takes.
 	tags, ldflags, estimate string
-	// versionFlag makes it print its version, which begins with versionPrefix. Without one it is not asked.
-	versionFlag, versionPrefix string
 }
 
 // Programs of the control plane beside etcd and kube-apiserver.
 var (
 	ControllerManager = kubernetes("kube-controller-manager", "about 2 minutes")
 	Scheduler         = kubernetes("kube-scheduler", "about 1 minute")
-	Kubectl           = kubectl()
+	Kubectl           = kubernetes("kubectl", "about 1 minute")
 )
 
 // Programs of a node. Containerd is built without the snapshotters that need C or device mapper.
 var (
 	Kubelet        = kubernetes("kubelet", "about 10 minutes")
-	Containerd     = containerd("containerd", "about 4 minutes", "--version", "containerd github.com/containerd/containerd/v2 "+ContainerdVersion)
-	ContainerdShim = containerd("containerd-shim-runc-v2", "about 1 minute", "-v", "containerd-shim-runc-v2:\n  Version:  "+ContainerdVersion)
-	Ctr            = containerd("ctr", "about 1 minute", "--version", "ctr github.com/containerd/containerd/v2 "+ContainerdVersion)
+	Containerd     = containerd("containerd", "about 4 minutes")
+	ContainerdShim = containerd("containerd-shim-runc-v2", "about 1 minute")
+	Ctr            = containerd("ctr", "about 1 minute")
 )
 
 func kubernetes(name, estimate string) Program {
-	return Program{
-		Name: name, pkg: "k8s.io/kubernetes/cmd/" + name, ldflags: "-s -w", estimate: estimate, versionFlag: "--version", versionPrefix: "Kubernetes ",
-	}
+	return Program{Name: name, pkg: "k8s.io/kubernetes/cmd/" + name, ldflags: "-s -w", estimate: estimate}
 }
 
 // of returns the program at a release, where it is one of Kubernetes.
@@ -52,23 +48,14 @@ func (p Program) of(r Release) Program {
 	r = r.orNewest()
 	p.version, p.dir = r.version, r.modules
 	p.ldflags += " " + r.versionFlags()
-	if p.versionFlag != "" {
-		p.versionPrefix += r.version
-	}
 	return p
 }
 
-func kubectl() Program {
-	p := kubernetes("kubectl", "about 1 minute")
-	p.versionFlag, p.versionPrefix = "", "" // it has a command for that, which asks an API server
-	return p
-}
-
-func containerd(name, estimate, versionFlag, versionPrefix string) Program {
+func containerd(name, estimate string) Program {
 	return Program{
 		Name: name, version: ContainerdVersion, dir: "hack/controlplane/containerd", pkg: "github.com/containerd/containerd/v2/cmd/" + name,
 		tags: "no_btrfs,no_devmapper,no_zfs", ldflags: "-s -w -X github.com/containerd/containerd/v2/version.Version=" + ContainerdVersion,
-		estimate: estimate, versionFlag: versionFlag, versionPrefix: versionPrefix,
+		estimate: estimate,
 	}
 }
 
@@ -110,11 +97,6 @@ func (l *Locator) buildOne(ctx context.Context, p Program) error {
 	defer removeAll(tmp)
 	if err := l.buildProgram(ctx, tmp, p); err != nil {
 		return err
-	}
-	if p.versionFlag != "" {
-		if err := checkVersion(ctx, filepath.Join(tmp, p.Name), p.versionFlag, p.versionPrefix); err != nil {
-			return err
-		}
 	}
 	return l.publish(tmp, l.programDir(p))
 }
