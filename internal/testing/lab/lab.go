@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -292,22 +294,16 @@ func (l *Lab) operatorLog() string { return filepath.Join(l.options.Dir, "operat
 
 // fetchImageCA does what the kubelet does for the daemons' volume: it copies the published authority into a file.
 func (l *Lab) fetchImageCA(ctx context.Context) error {
-	deadline := time.After(time.Minute)
-	for {
+	var cm corev1.ConfigMap
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		if p := l.operator.exited(); p != nil {
-			return fmt.Errorf("start operator: it ended at once (%w); see %s", p.Err(), l.operatorLog())
+			return false, fmt.Errorf("it ended at once (%w)", p.Err())
 		}
-		var cm corev1.ConfigMap
 		err := l.admin.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: imageserver.ConfigMapName}, &cm)
-		if err == nil && cm.Data[imageserver.CAKey] != "" {
-			return writePrivate(l.imageCA(), cm.Data[imageserver.CAKey])
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline:
-			return fmt.Errorf("start operator: it published no image authority within a minute; see %s", l.operatorLog())
-		case <-time.After(100 * time.Millisecond):
-		}
+		return err == nil && cm.Data[imageserver.CAKey] != "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("start operator: wait for its image authority: %w; see %s", err, l.operatorLog())
 	}
+	return writePrivate(l.imageCA(), cm.Data[imageserver.CAKey])
 }
