@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 // Machine is a simulated machine. Its methods can be called by any number of processes at once.
@@ -187,54 +185,8 @@ func (m *Machine) Plug(key string) error {
 	})
 }
 
-// Replace puts another part in the place of the one with its key.
-func (m *Machine) Replace(part Part) error {
-	return m.update(func(s *state) error {
-		if !s.Spec.replace(part) {
-			return fmt.Errorf("replace part: %s has no %q of this kind", s.Spec.Name, part.key())
-		}
-		switch p := part.(type) {
-		case NIC:
-			s.NICs[p.Key] = newNIC(p)
-		case NVMe:
-			s.NVMe[p.Key] = newNVMe(p)
-			if err := m.keepNVMeBuffer(p.Key, nvmectrl.Buffer{}); err != nil {
-				return err
-			}
-		case SCSI:
-			s.SCSI[p.Key] = newSCSI(p)
-		case SATA:
-			s.SATA[p.Key] = newSATA(p)
-		}
-		delete(s.Absent, part.key())
-		return nil
-	})
-}
-
-func (s Spec) replace(part Part) bool {
-	switch p := part.(type) {
-	case NIC:
-		return replaceIn(s.NICs, p)
-	case NVMe:
-		return replaceIn(s.NVMe, p)
-	case SCSI:
-		return replaceIn(s.SCSI, p)
-	case SATA:
-		return replaceIn(s.SATA, p)
-	}
-	return false
-}
-
-func replaceIn[P Part](parts []P, part P) bool {
-	at := slices.IndexFunc(parts, func(p P) bool { return p.key() == part.key() })
-	if at >= 0 {
-		parts[at] = part
-	}
-	return at >= 0
-}
-
 // partOf is the part with the key; the zero one where there is none.
-func partOf[P Part](parts []P, key string) (part P) {
+func partOf[P interface{ key() string }](parts []P, key string) (part P) {
 	if at := slices.IndexFunc(parts, func(p P) bool { return p.key() == key }); at >= 0 {
 		part = parts[at]
 	}

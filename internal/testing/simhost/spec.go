@@ -50,9 +50,6 @@ const (
 	PowerCycle  Activation = "PowerCycle"
 )
 
-// Part is one replaceable part of a machine: a NIC, an NVMe, a SCSI or a SATA.
-type Part interface{ key() string }
-
 // NIC is an NVIDIA network adapter. Every port is a PCI function of its own.
 type NIC struct {
 	// Key names the card in this package, such as "nic0".

@@ -198,9 +198,6 @@ func TestWhatWasDownloadedDoesNotSurviveAReset(t *testing.T) {
 	for name, reset := range map[string]func(*testing.T, *Machine){
 		"of the controller": func(t *testing.T, m *Machine) { require.Zero(t, run(m, "nvme", "reset", "/dev/nvme0").code) },
 		"by a boot":         func(t *testing.T, m *Machine) { require.NoError(t, m.Boot()) },
-		"of another drive": func(t *testing.T, m *Machine) {
-			require.NoError(t, m.Replace(DefaultSpec("other", 7).NVMe[0]))
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)

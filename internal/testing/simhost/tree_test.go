@@ -156,21 +156,6 @@ func TestUnpluggedPartsLeaveTheTreeAndReturn(t *testing.T) {
 	assert.Equal(t, before, snapshot(t, m))
 }
 
-func TestAReplacedPartHasItsOwnIdentityAndFirmware(t *testing.T) {
-	m := newMachine(t)
-	other := DefaultSpec("other", 99)
-	other.NICs[0].Version, other.SCSI[0].Version = "22.38.1002", "E001"
-	for _, part := range []Part{other.NICs[0], other.NVMe[1], other.SCSI[0]} {
-		require.NoError(t, m.Replace(part))
-	}
-	assert.Equal(t, "b8:3f:d2:00:06:30", read(t, m, "sys/class/net/ens1f0np0/address"))
-	assert.Equal(t, "22.38.1002", device(t, m, "nic0").Running)
-	assert.Contains(t, run(m, "mstflint", "-d", cx6, "q").stdout, "b83fd20300000630")
-	assert.Equal(t, other.NVMe[1].Serial, strings.TrimSpace(read(t, m, "sys/class/nvme/nvme1/serial")))
-	assert.Equal(t, "E001", device(t, m, "sda").Running)
-	assert.Error(t, m.Replace(NIC{Key: "nvme0"}))
-}
-
 func TestAHalfWrittenTreeIsRepaired(t *testing.T) {
 	m := newMachine(t)
 	before := snapshot(t, m)

@@ -63,15 +63,6 @@ func NewBadImage(t testing.TB, boardID string, version inventory.Version, defect
 	return SaveImage(t, version, imageBytes(content{boardID, version, defect}))
 }
 
-// MakeImage writes an image of the simulated driver to a file, replacing it. It is for programs other than tests.
-func MakeImage(path, boardID string, version inventory.Version, defect Defect) (driver.Image, error) {
-	data := imageBytes(content{boardID, version, defect})
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		return driver.Image{}, fmt.Errorf("make image: %w", err)
-	}
-	return describe(path, version, data), nil
-}
-
 // ImageBytes is the content of an image of the simulated driver. Equal arguments give equal bytes.
 func ImageBytes(boardID string, version inventory.Version) []byte {
 	return BadImageBytes(boardID, version, DefectNone)
@@ -95,11 +86,7 @@ func SaveImage(t testing.TB, version inventory.Version, content []byte) driver.I
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "image.bin")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	return describe(path, version, content)
-}
-
-func describe(path string, version inventory.Version, data []byte) driver.Image {
-	return driver.Image{Path: path, Version: version, Digest: sha256.Sum256(data), Size: int64(len(data))}
+	return driver.Image{Path: path, Version: version, Digest: sha256.Sum256(content), Size: int64(len(content))}
 }
 
 // readImage returns the description in an image of the simulated driver.

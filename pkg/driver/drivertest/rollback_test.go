@@ -71,8 +71,7 @@ func TestWhatIsArchivedIsWhatRuns(t *testing.T) {
 	content, err := os.ReadFile(before)
 	require.NoError(t, err)
 	assert.Equal(t, drivertest.ImageBytes(board, "1.0.0"), content)
-	want, err := drivertest.MakeImage(filepath.Join(t.TempDir(), "image"), board, "2.0.0", drivertest.DefectLinkDown)
-	require.NoError(t, err)
+	want := drivertest.NewBadImage(t, board, "2.0.0", drivertest.DefectLinkDown)
 	want.Path = after
 	assert.NoError(t, want.Verify(), "the defect is archived with the firmware")
 }
