@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"oras.land/oras-go/v2/registry/remote"
-
 	"github.com/gofrs/flock"
+	"oras.land/oras-go/v2/registry/remote"
 )
 
 // defaultRegistry is the one in deploy/kustomize. Nobody can publish images under localhost, so that a node that lacks them never

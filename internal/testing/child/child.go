@@ -71,8 +71,10 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Err is why it ended, and Ran how long it ran. Both are known when Done is closed.
-func (p *Process) Err() error         { return p.err }
+// Err is why it ended, known when Done is closed.
+func (p *Process) Err() error { return p.err }
+
+// Ran is how long it ran, known then too.
 func (p *Process) Ran() time.Duration { return p.ran }
 
 // PID is its process id.

@@ -46,10 +46,14 @@ func NewAuthority(dir string) (*Authority, error) {
 
 func pemOf(raw []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}) }
 
-// CAFile, CertFile and KeyFile are the files of the authority's certificate, and of the certificate and the key of a name.
-func (a *Authority) CAFile() string           { return filepath.Join(a.dir, "ca.crt") }
-func (a *Authority) CertFile(n string) string { return filepath.Join(a.dir, n+".crt") }
-func (a *Authority) KeyFile(n string) string  { return filepath.Join(a.dir, n+".key") }
+// CAFile is the file of the authority's own certificate.
+func (a *Authority) CAFile() string { return filepath.Join(a.dir, "ca.crt") }
+
+// CertFile is the file of a certificate that was issued.
+func (a *Authority) CertFile(name string) string { return filepath.Join(a.dir, name+".crt") }
+
+// KeyFile is the file of its key.
+func (a *Authority) KeyFile(name string) string { return filepath.Join(a.dir, name+".key") }
 
 // Issue makes the certificate of a user in groups, which is also one for the addresses of a server.
 func (a *Authority) Issue(name, user string, groups []string, addresses ...string) error {

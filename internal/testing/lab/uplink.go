@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"

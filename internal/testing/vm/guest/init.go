@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"github.com/vishvananda/netlink"
-
 	"golang.org/x/sys/unix"
 )
 
