@@ -29,6 +29,7 @@ func TestCountReadsCodeOnly(t *testing.T) {
 		"pkg/x/xtest/x.go":       {Data: []byte("package xtest // two\n")},
 		"hack/y.go":              {Data: []byte("package hack\n")},
 		"x/testdata/z.go":        {Data: []byte("no code")},
+		"docs/examples/z.go":     {Data: []byte("package z\n")},
 	})
 	require.NoError(t, err)
 	got := map[string]int{}

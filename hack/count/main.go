@@ -42,9 +42,9 @@ func main() {
 
 // count reads the Go files of a checkout.
 func count(tree fs.FS) ([]figure, error) {
-	fields := figure{name: "fields", most: 405}
+	fields := figure{name: "fields", most: 400}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 51616}
+	product := figure{name: "product", most: 51300}
 	world := figure{name: "testWorld", most: 28862}
 	tests := figure{name: "tests", most: 72500}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
@@ -77,6 +77,7 @@ func count(tree fs.FS) ([]figure, error) {
 			reasons.count += reasonConstants(file)
 		}
 		switch {
+		case strings.HasPrefix(name, "docs/"): // an example
 		case isTest:
 			tests.count += lines(source)
 		case isTestWorld(path.Dir(name)):
