@@ -67,7 +67,7 @@ func TestAComponentMakesSignaturesARequirement(t *testing.T) {
 	assert.Contains(t, daemon.VolumeMounts, corev1.VolumeMount{Name: "image-keys", MountPath: "/etc/node-firmware/image-keys", ReadOnly: true})
 }
 
-func TestAComponentKeepsImagesOnAVolume(t *testing.T) { // R001-14
+func TestVolumeComponentKeepsImages(t *testing.T) { // R001-14
 	claims, err := deploy.Objects(deploy.ImageVolume)
 	require.NoError(t, err)
 	require.Len(t, claims, 1)

@@ -69,7 +69,7 @@ func (s *site) daemon(t *testing.T, node string) client.Client {
 	return s.client(t, config)
 }
 
-func TestManifestsAreAcceptedByARealAPIServer(t *testing.T) { // R001-22
+func TestAPIServerAcceptsManifests(t *testing.T) { // R001-22
 	s := newSite(t)
 	objects, err := deploy.Objects(deploy.Operator, deploy.Daemon)
 	require.NoError(t, err)

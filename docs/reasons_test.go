@@ -93,9 +93,9 @@ var (
 	inCode      = regexp.MustCompile("`([A-Za-z]+)`")
 )
 
-// TestEveryReasonOfASourceHasItsRow: each reason that the operator gives a source is in the table of its kind, and in that of the
+// TestSourceReasonsHaveRows: each reason that the operator gives a source is in the table of its kind, and in that of the
 // runbook for sources. The reasons of a quarantine have a runbook of their own.
-func TestEveryReasonOfASourceHasItsRow(t *testing.T) {
+func TestSourceReasonsHaveRows(t *testing.T) {
 	values := reasonsOf(t)
 	given := map[string]bool{}
 	files, err := filepath.Glob("../internal/controller/source/*.go")

@@ -33,8 +33,8 @@ func driversOfTools(t *testing.T) driver.Set {
 	return set
 }
 
-// TestTheTableOfToolsIsTheOneOfTheCode: with UPDATE_GOLDEN=1 it is written.
-func TestTheTableOfToolsIsTheOneOfTheCode(t *testing.T) {
+// TestToolTableMatchesCode: with UPDATE_GOLDEN=1 it is written.
+func TestToolTableMatchesCode(t *testing.T) {
 	drivers := driversOfTools(t)
 	usedBy := func(tool string) []string {
 		var names []string
@@ -77,8 +77,8 @@ func TestTheTableOfToolsIsTheOneOfTheCode(t *testing.T) {
 	golden.Equal(t, page, before+begin+b.String()+end+after)
 }
 
-// TestEachToolThatADriverRunsIsInTheTable: a script is run by the shell, which is no program of a vendor.
-func TestEachToolThatADriverRunsIsInTheTable(t *testing.T) {
+// TestToolTableListsDriverTools: a script is run by the shell, which is no program of a vendor.
+func TestToolTableListsDriverTools(t *testing.T) {
 	tools := driversOfTools(t).Tools()
 	assert.Greater(t, len(tools), 10)
 	for _, name := range tools {

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNoProgramServesTracesOfGRPC: golang.org/x/net/trace adds pages to the default web server of the process, and the templates of
+// TestNoProgramServesGRPCTraces: golang.org/x/net/trace adds pages to the default web server of the process, and the templates of
 // these pages make the linker keep every method of every type, which are 13 MB in the daemon. A tag leaves it out of gRPC.
-func TestNoProgramServesTracesOfGRPC(t *testing.T) {
+func TestNoProgramServesGRPCTraces(t *testing.T) {
 	const tag = "-tags grpcnotrace"
 	for _, name := range []string{"Makefile", "Dockerfile.daemon", "Dockerfile.operator"} {
 		text, err := os.ReadFile(filepath.Join("..", name))

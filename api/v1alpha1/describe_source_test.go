@@ -13,9 +13,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/golden"
 )
 
-// TestKubectlDescribeSourceGolden: what `kubectl describe` prints of a source that is Ready, and of one whose signature does not hold. The
+// TestDescribeSourceGolden: what `kubectl describe` prints of a source that is Ready, and of one whose signature does not hold. The
 // conditions are those that the operator writes.
-func TestKubectlDescribeSourceGolden(t *testing.T) {
+func TestDescribeSourceGolden(t *testing.T) {
 	env := apitest.New(t)
 	var out strings.Builder
 	for _, s := range []*v1alpha1.FirmwareSource{signedSource(), refusedSource()} {

@@ -13,7 +13,7 @@ import (
 )
 
 // What `kubectl describe` prints of a catalog: which devices run behind, what is offered, and which vulnerabilities are known.
-func TestKubectlDescribeCatalogGolden(t *testing.T) {
+func TestDescribeCatalogGolden(t *testing.T) {
 	env := apitest.New(t)
 	c := catalogInDetail()
 	status := c.Status

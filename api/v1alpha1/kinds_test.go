@@ -104,9 +104,9 @@ func TestSelectableFields(t *testing.T) {
 	assert.Equal(t, "gpu-018-job", jobs.Items[0].Name)
 }
 
-// TestNodeFirmwareIsUniquePerNode (R000-15): the Node's name is the object's name, and there is no namespace to have a
+// TestOneNodeFirmwarePerNode (R000-15): the Node's name is the object's name, and there is no namespace to have a
 // second one in.
-func TestNodeFirmwareIsUniquePerNode(t *testing.T) {
+func TestOneNodeFirmwarePerNode(t *testing.T) {
 	env := apitest.New(t)
 	require.NoError(t, env.Client.Create(t.Context(), validNodeFirmware()))
 	second := validNodeFirmware()
@@ -133,8 +133,8 @@ func TestNodeFirmwareRoundTrip(t *testing.T) {
 	assert.Equal(t, want, read.Spec)
 }
 
-// TestSpecAndStatusAreWrittenApart: a write of the object leaves the status alone, and a write of the status the spec.
-func TestSpecAndStatusAreWrittenApart(t *testing.T) {
+// TestSpecAndStatusWrittenApart: a write of the object leaves the status alone, and a write of the status the spec.
+func TestSpecAndStatusWrittenApart(t *testing.T) {
 	env := apitest.New(t)
 	device := validDevice()
 	device.Status.Model = "invented"

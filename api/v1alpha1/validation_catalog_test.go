@@ -23,7 +23,7 @@ func validCatalog() *v1alpha1.FirmwareCatalog {
 
 // R000-24: the API server refuses every name but the one of the pair, by the same rule as the operator's, so that there is one catalog
 // for each model.
-func TestACatalogIsUniqueForItsModel(t *testing.T) {
+func TestOneCatalogPerModel(t *testing.T) {
 	env := apitest.New(t)
 	for _, pair := range [][2]string{
 		{"Dell Inc.", "PowerEdge R650"}, {"Lenovo", "ThinkSystem SR650 V2 -[7Z73CTO1WW]-"}, {"  HPE", "ProLiant\tDL380 Gen10+ "}, {"A", "b"},
@@ -47,7 +47,7 @@ func TestACatalogIsUniqueForItsModel(t *testing.T) {
 	require.True(t, apierrors.IsInvalid(env.Client.Create(t.Context(), spelled)))
 }
 
-func TestSomeMachinesCanHaveNoCatalog(t *testing.T) {
+func TestSomeMachinesHaveNoCatalog(t *testing.T) {
 	for _, pair := range [][2]string{{"", "R650"}, {"Dell", " - "}, {"戴尔", "R650"}, {"Dell", strings.Repeat("x", 121)}} {
 		_, err := v1alpha1.CatalogOf(pair[0], pair[1])
 		require.Error(t, err)
@@ -133,7 +133,7 @@ func TestCatalogSpecs(t *testing.T) {
 }
 
 // The catalog default has no machine, and takes nothing that would have no effect.
-func TestTheDefaultCatalogNamesNoMachine(t *testing.T) {
+func TestDefaultCatalogHasNoMachine(t *testing.T) {
 	env := apitest.New(t)
 	common := func(change func(*v1alpha1.FirmwareCatalogSpec)) *v1alpha1.FirmwareCatalog {
 		o := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultCatalog}}

@@ -62,7 +62,7 @@ func TestABadProfileRefusesToStart(t *testing.T) {
 	}
 }
 
-func TestADriverCanBeLeftOutByItsFlag(t *testing.T) {
+func TestFlagLeavesDriverOut(t *testing.T) {
 	drivers, err := driversOf(config.Machine{ProfileDir: exampleProfiles, DisabledDrivers: []string{"dell-bios"}}, nil)
 	require.NoError(t, err)
 	d, err := drivers(nil, nil).For(inventory.Identity{Class: inventory.BIOS, Vendor: "Dell Inc."})

@@ -12,7 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 )
 
-func TestUnsafePluginDirectoryRefusesToStart(t *testing.T) {
+func TestRefusesUnsafePluginDir(t *testing.T) {
 	state := t.TempDir()
 	dir := filepath.Join(state, "plugins")
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -25,7 +25,7 @@ func TestUnsafePluginDirectoryRefusesToStart(t *testing.T) {
 	assert.Nil(t, none)
 }
 
-func TestInstalledPluginCanBeLeftOut(t *testing.T) {
+func TestLeavesOutInstalledPlugin(t *testing.T) {
 	dir, err := os.MkdirTemp("", "plug") //nolint:usetesting // the path of a socket has to be short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

@@ -12,7 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-func TestToolsThatArePartOfTheProgramAreRun(t *testing.T) {
+func TestRunsBuiltInTools(t *testing.T) {
 	c := root()
 	c.SetArgs([]string{"tool", nvmetool.Name, "reset"})
 	err := c.Execute()

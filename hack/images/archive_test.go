@@ -85,7 +85,7 @@ func savedWith(t *testing.T, config string, layers ...[]byte) string {
 	return path
 }
 
-func TestAnArchiveIsReadLayerByLayer(t *testing.T) {
+func TestReadsArchiveLayerByLayer(t *testing.T) {
 	lower, upper := pack(t, member{"etc/motd", "below", 0o644}), pack(t, member{"etc/motd", "above", 0o644})
 	a, err := openArchive(saved(t, lower, upper))
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestAnArchiveIsReadLayerByLayer(t *testing.T) {
 	assert.Equal(t, int64(len(lower)+len(upper)), a.size())
 }
 
-func TestOnlyFilesThatAContainerSeesAreRead(t *testing.T) {
+func TestReadsOnlyVisibleFiles(t *testing.T) {
 	const file, dir = fs.FileMode(0o644), fs.ModeDir
 	below := []member{
 		{"usr/", "", dir}, {"usr/bin/", "", dir}, {"usr/bin/kept", "1", file}, {"usr/bin/changed", "1", file}, {"usr/bin/removed", "1", file},
@@ -148,7 +148,7 @@ func TestOnlyFilesThatAContainerSeesAreRead(t *testing.T) {
 	}
 }
 
-func TestAnArchiveThatIsNoneIsRefused(t *testing.T) {
+func TestRefusesNonArchive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "image.tar")
 	for says, raw := range map[string][]byte{
 		"no manifest.json":         pack(t, member{"hello", "world", 0o644}),

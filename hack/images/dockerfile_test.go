@@ -39,8 +39,8 @@ func TestBasesArePinned(t *testing.T) {
 	}
 }
 
-// TestBothImagesAreBuiltByOneStage: the second build finds the layers of the first only while they are made alike.
-func TestBothImagesAreBuiltByOneStage(t *testing.T) {
+// TestOneStageBuildsBothImages: the second build finds the layers of the first only while they are made alike.
+func TestOneStageBuildsBothImages(t *testing.T) {
 	stage := func(name string) string {
 		text := read(t, name)
 		own := text[:strings.LastIndex(text, "\nFROM ")]
@@ -61,8 +61,8 @@ func TestTheOperatorIsAlone(t *testing.T) {
 	assert.Equal(t, []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/passwd", "/tmp", "/var/lib/firmware-images", "/firmware-operator"}, copied)
 }
 
-// TestOnlyWhatIsBuiltIsSentToTheBuilder: a change of anything else would compile everything again.
-func TestOnlyWhatIsBuiltIsSentToTheBuilder(t *testing.T) {
+// TestSendsBuilderOnlyInputs: a change of anything else would compile everything again.
+func TestSendsBuilderOnlyInputs(t *testing.T) {
 	assert.Contains(t, read(t, "Dockerfile.operator"), "\nFROM scratch\n", "the operator's image holds no tool at all")
 	ignored := read(t, ".dockerignore")
 	var copied, sent []string
@@ -78,8 +78,8 @@ func TestOnlyWhatIsBuiltIsSentToTheBuilder(t *testing.T) {
 	assert.Contains(t, ignored, "\n*\n")
 }
 
-// TestManifestsNameTheImagesThatAreBuilt: without an overlay, what `make images` builds is what runs.
-func TestManifestsNameTheImagesThatAreBuilt(t *testing.T) {
+// TestManifestsNameBuiltImages: without an overlay, what `make images` builds is what runs.
+func TestManifestsNameBuiltImages(t *testing.T) {
 	objects, err := deploy.Objects(deploy.Operator, deploy.Daemon)
 	require.NoError(t, err)
 	var found []string
@@ -136,8 +136,8 @@ func installed(t *testing.T) []string {
 	return out
 }
 
-// TestTheDaemonsImageHasWhatTheDaemonRuns compares the packages with the commands in the code. It proves R001-23.
-func TestTheDaemonsImageHasWhatTheDaemonRuns(t *testing.T) {
+// TestDaemonImageHasAllTools compares the packages with the commands in the code. It proves R001-23.
+func TestDaemonImageHasAllTools(t *testing.T) {
 	packages := installed(t)
 	for _, tool := range toolsInCode(t) {
 		needed, known := packagesOf[tool]

@@ -22,8 +22,8 @@ func TestWithoutABuilderTheErrorSaysWhatToInstall(t *testing.T) {
 	require.ErrorContains(t, err, "name buildah, podman or docker")
 }
 
-// TestTheFirstBuilderThatWorksIsTaken: and storage that would copy every layer only where nothing else works.
-func TestTheFirstBuilderThatWorksIsTaken(t *testing.T) {
+// TestTakesFirstWorkingBuilder: and storage that would copy every layer only where nothing else works.
+func TestTakesFirstWorkingBuilder(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	t.Setenv("PATH", dir)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "podman"), []byte("#!/bin/sh\ncase \"$*\" in *overlay*) echo not supported >&2; exit 1;; esac\n"), 0o700))

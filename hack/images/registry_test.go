@@ -59,7 +59,7 @@ func checkout(t *testing.T) string {
 	return dir
 }
 
-func TestBasesAreUpdatedInEveryDockerfile(t *testing.T) {
+func TestUpdatesEveryDockerfile(t *testing.T) {
 	dir := checkout(t)
 	r := hub(t, newDigest)
 	require.NoError(t, r.Ping(t.Context()))
@@ -72,7 +72,7 @@ func TestBasesAreUpdatedInEveryDockerfile(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoDigestChangesNothing(t *testing.T) {
+func TestBadDigestChangesNothing(t *testing.T) {
 	dir := checkout(t)
 	err := updateBases(t.Context(), dir, hub(t, "sha256:short"))
 	require.ErrorContains(t, err, "sha256:short")

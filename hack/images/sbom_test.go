@@ -95,7 +95,7 @@ func TestTheListHasNothingThatAHigherLayerRemoved(t *testing.T) {
 }
 
 // A test's own program has no modules in it.
-func TestTheModulesOfAProgramAreListed(t *testing.T) {
+func TestListsModulesOfProgram(t *testing.T) {
 	d := document("localhost/nodefirmware/operator:v1", "sha256:0c0ff33", content{programs: map[string]*debug.BuildInfo{
 		"firmware-operator": {GoVersion: "go1.26.8", Deps: []*debug.Module{
 			{Path: "k8s.io/api", Version: "v0.36.3"}, {Path: "example.com/old", Replace: &debug.Module{Path: "example.com/fork", Version: "v2.0.0+incompatible"}},

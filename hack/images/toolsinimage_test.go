@@ -105,7 +105,7 @@ func TestAMountDoesNotLeaveTheImage(t *testing.T) {
 }
 
 // The manifest is read, and not repeated: what is mounted here is what it says.
-func TestThePodOfTheTestIsTheShippedOne(t *testing.T) {
+func TestTestedPodIsShippedPod(t *testing.T) {
 	p := podOf(t, shippedDaemon(t).Spec.Template.Spec, t.TempDir(), t.TempDir())
 	assert.True(t, p.ReadOnly)
 	var writable, readOnly []string

@@ -110,7 +110,7 @@ func (a *archive) runConfig() (runConfig, error) {
 	return config.Config, err
 }
 
-func TestAnImageIsUnpackedAsItsLayersSay(t *testing.T) {
+func TestUnpacksImageByLayers(t *testing.T) {
 	lower := pack(t, member{"usr/bin/tool", "old", 0o755}, member{"usr/bin/gone", "x", 0o644}, member{"etc/dir/below", "x", 0o644},
 		member{"bin", "usr/bin", fs.ModeSymlink | 0o777})
 	upper := pack(t, member{"usr/bin/tool", "new", 0o4755}, member{"usr/bin/.wh.gone", "", 0o644}, member{"etc/dir/.wh..wh..opq", "", 0o644},

@@ -55,8 +55,8 @@ func (s *stage) journal(t *testing.T, job journal.Job, devices ...journal.Device
 	require.NoError(t, st.Close())
 }
 
-// TestWhatIsBackedUpCanBeRestored proves R002-49.
-func TestWhatIsBackedUpCanBeRestored(t *testing.T) {
+// TestBackupCanBeRestored proves R002-49.
+func TestBackupCanBeRestored(t *testing.T) {
 	s := newStage(t)
 	id := s.card(t, cx6Board)
 	backup, err := s.archiving(io.Discard).Backup(t.Context(), id, "")
@@ -185,7 +185,7 @@ func TestAfterAFailureRestoreIsAllowedAndBackupIsNot(t *testing.T) {
 	refused("job broken left the device unhealthy")
 }
 
-func TestNothingIsTouchedInTheMiddleOfAJob(t *testing.T) {
+func TestTouchesNothingDuringJob(t *testing.T) {
 	s := newStage(t)
 	id := s.card(t, cx6Board)
 	backup, err := s.archiving(io.Discard).Backup(t.Context(), id, "")
@@ -230,7 +230,7 @@ func TestEvidenceAndForeignImagesAreNotRestored(t *testing.T) {
 	assert.Zero(t, s.count(t, "Write"))
 }
 
-func TestBackupSaysWhatCannotBeReadOut(t *testing.T) {
+func TestBackupNamesUnreadable(t *testing.T) {
 	s := newStage(t)
 	var disk string
 	for _, d := range s.scan(t).Devices {

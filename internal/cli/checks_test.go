@@ -14,8 +14,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 )
 
-// TestApplyAsksTheChecksOfTheMachine proves R002-14.
-func TestApplyAsksTheChecksOfTheMachine(t *testing.T) {
+// TestApplyRunsMachineChecks proves R002-14.
+func TestApplyRunsMachineChecks(t *testing.T) {
 	s := newStage(t)
 	ran := filepath.Join(s.dir, "ran")
 	for name, body := range map[string]string{

@@ -186,7 +186,7 @@ func TestDiscoverPrintsTheMachine(t *testing.T) {
 	}
 }
 
-func TestDiscoverShowsWhatItCannotRead(t *testing.T) {
+func TestDiscoverShowsUnreadable(t *testing.T) {
 	s := newStageOf(t, func(s *simhost.Spec) { // no driver knows storage controllers
 		s.Controller = &simhost.Controller{PCI: "0000:19:00.0", DeviceID: "00ac", SASAddress: "500605b00dd9c7b0", Serial: "SP81928512"}
 	})
@@ -248,7 +248,7 @@ func TestPlanNeverChoosesByLuck(t *testing.T) { // R001-9, R000-19
 	assert.Contains(t, print(t, cli.Table, p), "several rules match, so nothing is done: cards/cx6, twin/cx6")
 }
 
-func TestWhatCannotBeReadIsNeverCalledDone(t *testing.T) { // R000-12
+func TestUnreadableIsNeverDone(t *testing.T) { // R000-12
 	s := newStage(t)
 	fault := simhost.Fault{Kind: simhost.Fail, Tool: "mstflint", ExitCode: 1, Stderr: "-E- Cannot open Device: Permission denied"}
 	for _, card := range []string{"nic0", "nic1"} {
@@ -359,7 +359,7 @@ func (s *stage) count(t *testing.T, action string) int {
 	return n
 }
 
-func TestApplyRebootsWhenThatIsAllowed(t *testing.T) {
+func TestApplyRebootsWhenAllowed(t *testing.T) {
 	s := newStage(t)
 	a := s.applying(t, io.Discard)
 	a.Rebooter = reboot.Host{Runner: s.hardware.Runner, Systemctl: reboot.Direct()}
@@ -425,7 +425,7 @@ func TestApplyTakesSignedFilesOnlyWhereTheSourceSaysSo(t *testing.T) {
 	require.ErrorIs(t, err, cli.ErrRebootPending)
 }
 
-func TestApplyTakesWhatAnIdentitySigned(t *testing.T) {
+func TestApplyTrustsSigningIdentity(t *testing.T) {
 	s := newStage(t)
 	a := s.applying(t, io.Discard)
 	vendor := signaturetest.New(t)

@@ -147,7 +147,7 @@ func TestASASDriveWithoutAnImageOfWhatRanWaitsForAPerson(t *testing.T) {
 
 // A SATA drive is updated through fwupd, and restored when its new firmware is at fault.
 // It proves R002-2.
-func TestASATADriveIsUpdatedAndBroughtBack(t *testing.T) {
+func TestSATAUpdateAndRollback(t *testing.T) {
 	for name, healthy := range map[string]bool{"good firmware": true, "firmware at fault": false} {
 		t.Run(name, func(t *testing.T) {
 			d := simhost.DefaultSATA(1)

@@ -63,7 +63,7 @@ func card(t *testing.T, s *stage, a cli.Applying) cli.PlannedDevice {
 }
 
 // R002-65: without a cluster a version in between is flashed first too, one with each apply.
-func TestApplyGoesViaTheVersionInBetween(t *testing.T) {
+func TestApplyFlashesHopFirst(t *testing.T) {
 	s := newStage(t)
 	running, err := s.Running("nic0")
 	require.NoError(t, err)

@@ -71,7 +71,7 @@ func printState(t *testing.T, dir string, format cli.Format, result cli.State) s
 	return strings.ReplaceAll(out.String(), dir, "/var/lib/node-firmware")
 }
 
-func TestStateIsPrintedWhileTheDaemonRuns(t *testing.T) {
+func TestPrintsStateOfRunningDaemon(t *testing.T) {
 	dir, _ := lived(t)
 	result, err := cli.ReadState(dir, "boot-2")
 	require.NoError(t, err)
@@ -80,8 +80,8 @@ func TestStateIsPrintedWhileTheDaemonRuns(t *testing.T) {
 	}
 }
 
-// TestVerdictOfAnotherBootSaysNothing proves R002-31.
-func TestVerdictOfAnotherBootSaysNothing(t *testing.T) {
+// TestIgnoresVerdictOfOtherBoot proves R002-31.
+func TestIgnoresVerdictOfOtherBoot(t *testing.T) {
 	dir, s := lived(t)
 	require.NoError(t, s.Close())
 	result, err := cli.ReadState(dir, "boot-3")
@@ -93,7 +93,7 @@ func TestVerdictOfAnotherBootSaysNothing(t *testing.T) {
 	assert.Contains(t, text, "no daemon uses it")
 }
 
-func TestStateThatCannotBeReadIsSaidSo(t *testing.T) {
+func TestReportsUnreadableState(t *testing.T) {
 	dir, s := lived(t)
 	require.NoError(t, s.Close())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "journal.db"), bytes.Repeat([]byte{0}, 1<<14), 0o600))
@@ -105,7 +105,7 @@ func TestStateThatCannotBeReadIsSaidSo(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestStateOfAMachineThatDidNothing(t *testing.T) {
+func TestStateOfUnusedMachine(t *testing.T) {
 	dir := t.TempDir()
 	result, err := cli.ReadState(dir, "boot-1")
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ import (
 )
 
 // A device whose tool is too old or not for this machine says so and what to do, before any job; the others are read as ever.
-func TestADeviceSaysThatItsToolIsNotUsed(t *testing.T) {
+func TestDeviceNamesUnusableTool(t *testing.T) {
 	s := newStageOf(t, func(*simhost.Spec) {})
 	replace := func(tool, content string) {
 		path := filepath.Join(s.ToolPath(), tool)

@@ -20,7 +20,7 @@ func validDaemon() config.Daemon {
 	}
 }
 
-func TestDaemonSettingsAreCheckedByFlag(t *testing.T) {
+func TestChecksDaemonSettings(t *testing.T) {
 	require.NoError(t, validDaemon().Validate())
 	for flag, change := range map[string]func(*config.Daemon){
 		"--node-name":                       func(d *config.Daemon) { d.NodeName = "" },
@@ -64,8 +64,8 @@ func TestBootTimeCanBeUnlimited(t *testing.T) {
 	assert.NoError(t, d.Validate())
 }
 
-// TestAllThreeWaysOfMaintenanceAreAccepted proves R001-20: none has to be asked for twice.
-func TestAllThreeWaysOfMaintenanceAreAccepted(t *testing.T) {
+// TestAcceptsAllMaintenanceModes proves R001-20: none has to be asked for twice.
+func TestAcceptsAllMaintenanceModes(t *testing.T) {
 	for how, undrained := range map[string]bool{config.MaintenanceOperator: false, config.MaintenanceDrain: false, config.MaintenanceNone: true} {
 		d := validDaemon()
 		d.Maintenance, d.AllowUndrained = how, undrained

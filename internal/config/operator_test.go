@@ -17,7 +17,7 @@ func operator() config.Operator {
 	}
 }
 
-func TestOperatorSettingsAreAccepted(t *testing.T) {
+func TestAcceptsOperatorSettings(t *testing.T) {
 	assert.NoError(t, operator().Validate())
 }
 

@@ -21,7 +21,7 @@ func digest(t *testing.T, digit string) (v1alpha1.Digest, inventory.Digest) {
 	return v1alpha1.Digest(text), parsed
 }
 
-func TestNothingAssignedIsNothingDesired(t *testing.T) {
+func TestUnassignedDesiresNothing(t *testing.T) {
 	assert.Equal(t, plan.Desired{}, desired.Of(nil, "again"))
 	assert.Equal(t, plan.Desired{Version: "1"}, desired.Of(&v1alpha1.DesiredFirmware{Version: "1"}, ""), "no path restricts nothing")
 }
@@ -34,7 +34,7 @@ func TestRetryIsTheRequestOfTheNode(t *testing.T) {
 	assert.Empty(t, desired.Release(asked))
 }
 
-func TestReleaseIsTheRequestOfTheNode(t *testing.T) {
+func TestReleaseIsNodesRequest(t *testing.T) {
 	assert.Empty(t, desired.Release(nil))
 	asked := &v1alpha1.NodeFirmware{Spec: v1alpha1.NodeFirmwareSpec{Requests: v1alpha1.NodeRequests{Release: "as it is"}}}
 	assert.Equal(t, plan.Clearance("as it is"), desired.Release(asked))

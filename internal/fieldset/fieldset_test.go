@@ -316,7 +316,7 @@ func TestAnotherObjectOfTheSameNameIsNotWritten(t *testing.T) {
 }
 
 // The status of a policy is the ledger: one manager writes it, to the version that was read alone.
-func TestTheLedgerIsComparedAndSwapped(t *testing.T) {
+func TestLedgerIsComparedAndSwapped(t *testing.T) {
 	c := newCluster(t)
 	require.NoError(t, fieldset.EnsureDefaultPolicy(t.Context(), c))
 	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy}}

@@ -126,7 +126,7 @@ func TestTransfersBeginInTurn(t *testing.T) {
 	})
 }
 
-func TestWaitingEndsWithPatienceOrTheCaller(t *testing.T) {
+func TestWaitEndsByPatienceOrCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(Limits{Transfers: 1, PerNode: 1}.orDefaults())
 		end, err := q.enter(t.Context(), "a")
@@ -157,7 +157,7 @@ func ofNode(uid string) string {
 	})
 }
 
-func TestNodesAreToldApartByTheirTokens(t *testing.T) {
+func TestTellsNodesApartByToken(t *testing.T) {
 	assert.Equal(t, "node/1", nodeOf(ofNode("1"), "192.0.2.1"))
 	pod := claiming("daemon", func(c map[string]any) { c["kubernetes.io"] = map[string]any{"pod": map[string]string{"uid": "2"}} })
 	assert.Equal(t, "pod/2", nodeOf(pod, "192.0.2.1"))
@@ -197,7 +197,7 @@ func get(t testing.TB, url, node string) *http.Response {
 const large = 32 << 20
 
 // A node that opens transfers without reading them keeps no other node from its image.
-func TestANodeWithManyRequestsStarvesNobody(t *testing.T) {
+func TestBusyNodeStarvesNobody(t *testing.T) {
 	_, url, content := stocked(t, large, Limits{Transfers: 3, PerNode: 2, WaitingPerNode: 1, Patience: time.Hour, Chunk: time.Hour})
 	for range 2 {
 		res := get(t, url, "greedy")
@@ -263,7 +263,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error { d.set = append(d.set, 
 func (d *deadlines) FlushError() error                  { d.flushed++; return nil }
 
 // The deadline is for a part and not for an image, and none is left for the next answer over the connection.
-func TestEachPartHasADeadlineOfItsOwn(t *testing.T) {
+func TestEachPartHasOwnDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		d := &deadlines{ResponseWriter: httptest.NewRecorder()}

@@ -254,7 +254,7 @@ func TestTokensOfANewIssuerAreAcceptedWithoutARestart(t *testing.T) {
 }
 
 // Tokens of other issuers cost the API server one review per caller and minute, and do not displace the issuers that are known.
-func TestTokensOfOtherIssuersCostLittle(t *testing.T) {
+func TestForeignTokensCostLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &reviews{t: t}
 		r := reviewer(t, server)
@@ -279,7 +279,7 @@ func TestTokensOfOtherIssuersCostLittle(t *testing.T) {
 	})
 }
 
-func TestAFloodOfPlausibleTokensIsLimited(t *testing.T) {
+func TestLimitsPlausibleTokenFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &reviews{t: t}
 		r := reviewer(t, server)
@@ -306,7 +306,7 @@ func TestAFloodOfPlausibleTokensIsLimited(t *testing.T) {
 	})
 }
 
-func TestOneCallerIsReviewedOnceAtATime(t *testing.T) {
+func TestOneReviewPerCallerAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &reviews{t: t, hold: make(chan struct{})}
 		r := reviewer(t, server)

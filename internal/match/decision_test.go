@@ -150,7 +150,7 @@ func elsewhere(t *v1alpha1.FirmwareTemplate) {
 }
 
 // R000-8, R000-10, R000-32: pins beat templates, and a pin settles what templates disagree about.
-func TestPinDecidesWhereTemplatesConflict(t *testing.T) {
+func TestPinSettlesTemplateConflict(t *testing.T) {
 	s := newStage(t)
 	s.template("a", "2.0")
 	s.template("b", "3.0")
@@ -169,7 +169,7 @@ func TestPinDecidesWhereTemplatesConflict(t *testing.T) {
 }
 
 // A pin for one device takes precedence over one for its kind; the order of the pins settles nothing.
-func TestPinForOneDeviceTakesPrecedence(t *testing.T) {
+func TestDevicePinTakesPrecedence(t *testing.T) {
 	s := newStage(t)
 	pin := func(name, version string, change func(*v1alpha1.FirmwareRule)) v1alpha1.FirmwareRule {
 		p := v1alpha1.FirmwareRule{
@@ -217,7 +217,7 @@ func TestPinForOneDeviceTakesPrecedence(t *testing.T) {
 }
 
 // A node was registered again under its name, and it is another machine, or one that does not say which it is.
-func TestPinsOfAnotherMachineChangeNothing(t *testing.T) {
+func TestIgnoresOtherMachinesPins(t *testing.T) {
 	s := newStage(t)
 	s.template("a", "2.0")
 	s.pins("3.0")
@@ -248,7 +248,7 @@ func (s *stage) machine(bound, present string) {
 }
 
 // R001-9, R001-10: two rules of one template are a conflict as well.
-func TestTwoRulesOfOneTemplateConflict(t *testing.T) {
+func TestRulesOfOneTemplateConflict(t *testing.T) {
 	s := newStage(t)
 	s.template("a", "2.0", func(t *v1alpha1.FirmwareTemplate) {
 		second := t.Spec.Rules[0]
@@ -285,7 +285,7 @@ func TestPauseNeverHandsADeviceToAnotherTemplate(t *testing.T) {
 	s.wants("3.0", "b")
 }
 
-func TestInvalidTemplateHoldsWhatItAssigned(t *testing.T) {
+func TestBadTemplateKeepsAssigned(t *testing.T) {
 	s := newStage(t)
 	s.template("a", "2.0")
 	s.template("a", "3.0", invalid)
@@ -307,7 +307,7 @@ func TestPausedTemplateDoesNotKeepWhatAnotherAssigned(t *testing.T) {
 }
 
 // A card that cannot be read may report less than before; what was assigned to it stays until it is read.
-func TestUnreadableDeviceKeepsItsFirmware(t *testing.T) {
+func TestUnreadableKeepsFirmware(t *testing.T) {
 	s := newStage(t)
 	s.template("a", "2.0")
 	unread := func(d *v1alpha1.NodeDeviceStatus) {
@@ -324,7 +324,7 @@ func TestUnreadableDeviceKeepsItsFirmware(t *testing.T) {
 }
 
 // A NodeFirmware that is made anew knows its machine only after the next scan.
-func TestUnknownMachineKeepsItsFirmware(t *testing.T) {
+func TestUnknownMachineLosesNothing(t *testing.T) {
 	s := newStage(t)
 	s.firmware = &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid-n", Generation: 1}}
 	s.firmware.Status.Machine = &v1alpha1.Machine{Model: "7X21"}
@@ -372,7 +372,7 @@ func TestUnrelatedEditIsNoChange(t *testing.T) {
 	assert.Equal(t, int64(5), s.device.Spec.Origin[0].Generation)
 }
 
-func TestTallyTellsFailedFromCleared(t *testing.T) {
+func TestTellsFailedFromCleared(t *testing.T) {
 	s := newStage(t)
 	s.pins()
 	s.template("a", "2.0")

@@ -204,7 +204,7 @@ func TestAPinRebootsItsOwnNodeOnly(t *testing.T) {
 }
 
 // R004-39 in part, R004-21: a new version for all is one reboot of each, and the result is what the template says.
-func TestANewVersionForAllIsOneRebootOfEach(t *testing.T) {
+func TestNewVersionIsOneRebootEach(t *testing.T) {
 	p := newPool(t, 20)
 	p.template("t", "3.0")
 	assert.Equal(t, p.all(), p.roll())
@@ -229,7 +229,7 @@ func TestAnInvalidPinRebootsNobodyUntilItIsCorrected(t *testing.T) {
 }
 
 // R004-36: two pins for one device are an error that changes nothing, in whatever order they are listed, until one is left.
-func TestSeveralPinsForOneDeviceChangeNothing(t *testing.T) {
+func TestRivalPinsChangeNothing(t *testing.T) {
 	p := newPool(t, 5)
 	for _, versions := range [][]string{{"2.0", "3.0"}, {"3.0", "2.0"}, {"3.0", "2.0", "1.0"}} {
 		p.pin("n1", versions...)
@@ -272,7 +272,7 @@ func TestATemplateListsSomeOfItsDevicesAndCountsAll(t *testing.T) {
 
 // R004-9, R004-10: what is assigned names the template or pin it came from, and the source of its image, by kind, name, uid and
 // generation, from the first assignment on. An edit that changes nothing for the device leaves that as it is.
-func TestAnAssignmentNamesWhatItCameFrom(t *testing.T) {
+func TestAssignmentNamesOrigin(t *testing.T) {
 	p := newPool(t, 2)
 	p.template("t", "2.0")
 	p.pin("n1", "3.0")

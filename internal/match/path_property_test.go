@@ -42,7 +42,7 @@ func drawPaths(t *rapid.T) paths {
 // R002-13, R002-65, R002-66: following package plan step by step, whatever the paths say and whatever runs, leads to the
 // desired version through the hops that are declared, or to a refusal; it ends, and no image is ever flashed over a version
 // it must not be flashed over.
-func TestFollowingARouteNeverLeavesIt(t *testing.T) {
+func TestFollowingRouteNeverStrays(t *testing.T) {
 	reached, refused, hopped := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		declared := drawPaths(t)

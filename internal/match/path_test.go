@@ -183,7 +183,7 @@ func (s *stage) blocked() string {
 }
 
 // R002-13: a running version that is a forbidden start is refused, and any other one is not.
-func TestBlockedEdgeBlocksTheDeviceThatRunsIt(t *testing.T) {
+func TestBlockedEdgeBlocksItsDevice(t *testing.T) {
 	s := newStage(t)
 	s.ix.SetSource(restricted(metav1.ConditionTrue, paths{edge("3.0", "1.0")}, "2.0", "3.0"))
 	s.template("t", "3.0")
@@ -242,7 +242,7 @@ func TestInvalidPathBlocks(t *testing.T) {
 }
 
 // An edit of the source's paths costs its devices nothing until what it asks for is in store.
-func TestPathsOfASourceThatIsFetchedAnew(t *testing.T) {
+func TestPathsOfRefetchedSource(t *testing.T) {
 	s := newStage(t)
 	s.template("t", "3.0")
 	hops := paths{via("3.0", "2.0", "1.0")}
@@ -282,7 +282,7 @@ func TestDowngradeIsExplicit(t *testing.T) {
 }
 
 // The API server may keep a set in another order than it was written in.
-func TestSameAssignmentIgnoresTheOrderOfSets(t *testing.T) {
+func TestAssignmentIgnoresSetOrder(t *testing.T) {
 	a := &v1alpha1.DesiredFirmware{Version: "3.0", Path: steps(via("3.0", "2.0", "0.1", "0.2"), least("2.0", "0.1"))}
 	b := a.DeepCopy()
 	b.Path[0].From = []string{"0.2", "0.1"}

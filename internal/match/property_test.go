@@ -479,7 +479,7 @@ func TestIndexEqualsBruteForce(t *testing.T) {
 }
 
 // R001-10, R000-19: while several parties claim a device its assignment does not change, whatever else happens.
-func TestConflictNeverChangesAnAssignment(t *testing.T) {
+func TestConflictKeepsAssignment(t *testing.T) {
 	conflicts := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w, ix := newWorld(), NewIndex()
@@ -506,7 +506,7 @@ func TestConflictNeverChangesAnAssignment(t *testing.T) {
 }
 
 // Deleting all parties of a conflict but one resolves it in favour of the one that is left.
-func TestRemovingTheCauseResolvesAConflict(t *testing.T) {
+func TestRemovedCauseEndsConflict(t *testing.T) {
 	resolved := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w, ix := newWorld(), NewIndex()

@@ -87,7 +87,7 @@ func TestQuarantineBlocksTheModel(t *testing.T) {
 }
 
 // A quarantined version in between is on the way of those alone that have to go there.
-func TestQuarantineOfAHopBlocksThoseWhoTakeIt(t *testing.T) {
+func TestHopQuarantineBlocksTakers(t *testing.T) {
 	s := newStage(t)
 	hops := paths{via("3.0", "2.0", "1.0")}
 	s.ix.SetSource(restricted(metav1.ConditionTrue, hops, "2.0", "3.0"))
@@ -121,7 +121,7 @@ func (s *stage) due() plan.Decision {
 }
 
 // R002-11: what a person went back to by hand and pinned is flashed once, and no template takes it away again.
-func TestPinToAnOlderVersionIsHonoured(t *testing.T) {
+func TestHonoursPinToOlderVersion(t *testing.T) {
 	s := newStage(t)
 	s.template("t", "3.0")
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "3.0" })
@@ -144,7 +144,7 @@ func TestPinToAnOlderVersionIsHonoured(t *testing.T) {
 
 // R002-75: that a name stands for another image now changes nothing on a device that runs the version, and the image of
 // another device is the recorded one until the source has verified the new one.
-func TestMovedImageChangesNothingThatRuns(t *testing.T) {
+func TestMovedImageChangesNothing(t *testing.T) {
 	s := newStage(t)
 	s.template("t", "2.0")
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "2.0" })
@@ -164,7 +164,7 @@ func TestMovedImageChangesNothingThatRuns(t *testing.T) {
 }
 
 // The whole way counts: no device is taken to where it could not go on.
-func TestQuarantineOfALaterHopBlocksToo(t *testing.T) {
+func TestLaterHopsQuarantineBlocks(t *testing.T) {
 	s := newStage(t)
 	hops := paths{via("4.0", "3.0", "1.0", "2.0"), via("3.0", "2.0", "1.0")}
 	s.ix.SetSource(restricted(metav1.ConditionTrue, hops, "2.0", "3.0", "4.0"))

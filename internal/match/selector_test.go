@@ -104,7 +104,7 @@ func TestTemplateChoosesNodes(t *testing.T) {
 	assert.False(t, tpl.ChoosesMachine("", ""))
 }
 
-func TestInvalidNodeSelectorNamesTheField(t *testing.T) {
+func TestBadNodeSelectorNamesField(t *testing.T) {
 	_, err := NewTemplate(&v1alpha1.FirmwareTemplate{Spec: v1alpha1.FirmwareTemplateSpec{
 		NodeSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "pool", Operator: "Near", Values: []string{"gpu"}},

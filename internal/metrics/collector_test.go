@@ -44,7 +44,7 @@ func TestTheDocumentationListsExactlyTheMetrics(t *testing.T) {
 	assert.Equal(t, want, string(content), "run go test ./internal/metrics -update")
 }
 
-func TestMetricsFollowTheNamingRules(t *testing.T) {
+func TestMetricNamesFollowRules(t *testing.T) {
 	problems, err := testutil.CollectAndLint(collector(t, true))
 	require.NoError(t, err)
 	assert.Empty(t, problems)
@@ -53,7 +53,7 @@ func TestMetricsFollowTheNamingRules(t *testing.T) {
 	}
 }
 
-func TestTheFleetIsCountedAtEachScrape(t *testing.T) {
+func TestCountsFleetAtEachScrape(t *testing.T) {
 	assert.NoError(t, testutil.CollectAndCompare(collector(t, true), strings.NewReader(`
 # HELP node_firmware_devices Devices by class and by the reason of their Ready condition.
 # TYPE node_firmware_devices gauge

@@ -39,7 +39,7 @@ func inPools(t *testing.T, pools map[string][]v1alpha1.RolloutStatus) prometheus
 	return NewCollector(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), leading, logr.Discard())
 }
 
-func TestWavesAndHaltsOfAPoolAreReported(t *testing.T) {
+func TestReportsPoolsWavesAndHalts(t *testing.T) {
 	halt := new(metav1.Unix(1e9, 0))
 	c := inPools(t, map[string][]v1alpha1.RolloutStatus{
 		"plain": nil,

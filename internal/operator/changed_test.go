@@ -140,7 +140,7 @@ func (d *daemons) countJobs() int {
 // R004-6, R004-7, R004-8, R004-13, R004-17, R004-25, R004-26, R004-31, R004-39: an edit of the template that changes no content labels
 // nobody. One that changes it labels every node whose firmware came from it and lists the rule; nothing is flashed while the policy is
 // paused, and taking the edit back takes label and list away.
-func TestOnlyAnEditOfTheContentLabelsTheNodes(t *testing.T) {
+func TestOnlyContentEditLabelsNodes(t *testing.T) {
 	p := start(t, apitest.New(t), "daemon")
 	d := p.daemons()
 	p.policy("Paused")
@@ -173,7 +173,7 @@ func TestOnlyAnEditOfTheContentLabelsTheNodes(t *testing.T) {
 // R004-33 to R004-38, R004-4, R004-15, R004-18, R004-23, R004-27, R004-29, R004-35: the life of pins on a real API server, with
 // all controllers. Each change labels its own node and reboots it once, nothing else is labelled or rebooted, and the label goes
 // with the end of the job.
-func TestEachChangeOfAPinConcernsItsOwnNode(t *testing.T) {
+func TestPinChangeConcernsItsNode(t *testing.T) {
 	p := start(t, apitest.New(t), "daemon")
 	d := p.daemons()
 	p.policy("Active")
@@ -244,7 +244,7 @@ func (d *daemons) jobs0(node string) *v1alpha1.FirmwareJob {
 
 // R004-2, R004-14, R004-22: who reboots nodes by other means follows the label by a watch, while a paused policy keeps the product
 // from doing anything.
-func TestTheLabelIsThereWithoutARollout(t *testing.T) {
+func TestLabelsWithoutRollout(t *testing.T) {
 	env := apitest.New(t)
 	p := start(t, env, "daemon")
 	d := p.daemons()

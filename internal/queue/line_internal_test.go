@@ -9,7 +9,7 @@ import (
 )
 
 // Nodes that come and go while the queue is full must not make the line longer each time, and keep their order.
-func TestTheLineIsNoLongerThanWhoeverWaits(t *testing.T) {
+func TestLineHoldsOnlyWhoWaits(t *testing.T) {
 	r := New(func() time.Time { return time.Unix(0, 0) })
 	var woken []string
 	r.OnWake(func(node string) { woken = append(woken, node) })

@@ -49,7 +49,7 @@ func (w *world) pass(limit int) {
 }
 
 // R000-58: of N+1 nodes one is refused, and it is queued when another one has left the queue.
-func TestWhoIsRefusedIsQueuedWhenThereIsRoom(t *testing.T) {
+func TestQueuesRefusedNodeWhenRoom(t *testing.T) {
 	w := newWorld()
 	changes := 0
 	w.OnChange(func() { changes++ })
@@ -132,7 +132,7 @@ func TestRoomThatIsNotUsedPassesOn(t *testing.T) {
 	assert.Equal(t, []string{"n1", "n2", "n3"}, w.woken, "n2 has moved to another policy")
 }
 
-func TestAJobThatNobodySeesTakesNoRoomForEver(t *testing.T) {
+func TestUnseenJobGivesRoomBack(t *testing.T) {
 	w := newWorld()
 	w.pass(1)
 	require.True(t, w.plan("n0"))
@@ -144,7 +144,7 @@ func TestAJobThatNobodySeesTakesNoRoomForEver(t *testing.T) {
 	assert.Equal(t, []string{"n1"}, w.woken)
 }
 
-func TestWithoutALimitEverybodyIsPlannedAgain(t *testing.T) {
+func TestNoLimitReplansEverybody(t *testing.T) {
 	w := newWorld()
 	w.pass(1)
 	require.True(t, w.plan("n0"))
@@ -156,7 +156,7 @@ func TestWithoutALimitEverybodyIsPlannedAgain(t *testing.T) {
 }
 
 // R000-58: whatever happens, no more wait than may, and all are queued in the end.
-func TestNoMoreWaitThanTheLimitAllows(t *testing.T) {
+func TestWaitersStayWithinLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		limit := rapid.IntRange(1, 5).Draw(t, "limit")

@@ -10,7 +10,7 @@ import (
 )
 
 // A chooser finds the policies that Chosen finds by asking each of them.
-func TestAChooserChoosesAsThePoliciesDo(t *testing.T) {
+func TestChooserAgreesWithPolicies(t *testing.T) {
 	selectors := []string{"", "pool=a", "pool==b", "pool in (a,b)", "pool!=a", "pool", "!pool", "rack=r1", "pool=a,rack in (r1,r2)",
 		"pool notin (a)", "pool in ()", "rack", "pool=a,rack!=r1"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -140,7 +140,7 @@ func TestNodesThatAreNotReadyOrCordonedUseTheBudget(t *testing.T) {
 	assert.Equal(t, 2, d.Policies[0].Unavailable)
 }
 
-func TestACordonOnAnAdmittedNodeCountsOnce(t *testing.T) {
+func TestAdmittedCordonCountsOnce(t *testing.T) {
 	ns := nodes(2)
 	ns[0].Cordoned, ns[0].Ready = true, false
 	running := job("n0", 1, schedule.Admitted)
@@ -255,7 +255,7 @@ func TestAFullLedgerIsNotMistakenForASmallBudget(t *testing.T) {
 
 // The names of nodes have up to 253 bytes, and the object that lists them must stay small. A ledger that is larger, written by an
 // earlier version, keeps its entries and admits nothing.
-func TestALedgerOfLongNamesIsFullEarlier(t *testing.T) {
+func TestLongNamesFillLedgerEarlier(t *testing.T) {
 	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromString("100%"))}}
 	for i := range 300 {
 		n := schedule.Node{Name: fmt.Sprintf("n%03d", i) + strings.Repeat("x", 249), Ready: true}
@@ -304,7 +304,7 @@ func TestTwoQueuedJobsOfANodeGoOneAfterTheOther(t *testing.T) {
 	assert.Equal(t, map[string]schedule.Reason{"n0-j2": schedule.NodeBusy}, reasons(d))
 }
 
-func TestEntriesLeaveWhenTheirWorkIsOver(t *testing.T) {
+func TestEntriesLeaveAfterWork(t *testing.T) {
 	done, gone, lost, held := job("n0", 1, schedule.Finished), job("n1", 2, schedule.Admitted), job("away", 3, schedule.Held), job("n2", 4, schedule.Held)
 	d := schedule.Decide(schedule.Facts{
 		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(5), entry(done), entry(gone), entry(lost), entry(held))},
@@ -318,7 +318,7 @@ func TestEntriesLeaveWhenTheirWorkIsOver(t *testing.T) {
 }
 
 // A person may delete a Node, or a job with force, while the machine is at work. It is disturbed all the same.
-func TestAPlaceIsKeptWhileTheMachineIsAtWork(t *testing.T) {
+func TestKeepsPlaceOfWorkingMachine(t *testing.T) {
 	away, forced, failed := job("away", 1, schedule.Admitted), job("n0", 2, schedule.Admitted), job("n1", 3, schedule.Held)
 	ns := nodes(4)
 	ns[0].Runs, ns[1].Held = forced.Name, true
@@ -515,7 +515,7 @@ func TestARefusedJobWithAnEntryIsNotAdmittedAndKeepsIt(t *testing.T) {
 	assert.NotContains(t, reasons(schedule.Decide(f)), "n0-j1", "one that runs goes on: only its own steps end it")
 }
 
-func TestARefusedJobTakesNoHeldNodeOver(t *testing.T) {
+func TestRefusedJobTakesNoHeldNode(t *testing.T) {
 	held, retry, steps := job("n0", 1, schedule.Held), quarantined(job("n0", 2, 0)), job("n0", 3, 0)
 	d := schedule.Decide(schedule.Facts{
 		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(held))}, Nodes: nodes(1),
@@ -559,7 +559,7 @@ func TestWhatAJobIsRefusedFor(t *testing.T) {
 	}
 }
 
-func TestChosenNamesThePoliciesOfANode(t *testing.T) {
+func TestChosenNamesNodesPolicies(t *testing.T) {
 	bad := policy("bad", "", intstr.FromInt32(1))
 	bad.Invalid = "no selector"
 	all := []schedule.Policy{policy("default", "", intstr.FromInt32(1)), policy("a", "pool=a", intstr.FromInt32(1)), policy("b", "pool in (a,b)", intstr.FromInt32(1)), bad}
@@ -592,7 +592,7 @@ func TestANodeInTwoLedgersKeepsTheEntryOfTheJobThatRuns(t *testing.T) {
 	assert.Empty(t, d.Admit)
 }
 
-func TestAMissingDefaultPolicyAdmitsNothing(t *testing.T) {
+func TestMissingDefaultAdmitsNone(t *testing.T) {
 	d := schedule.Decide(schedule.Facts{Nodes: nodes(1), Jobs: []schedule.Job{job("n0", 1, 0), job("n7", 2, 0)}})
 	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.InConflict, "n7-j2": schedule.NodeMissing}, reasons(d))
 }

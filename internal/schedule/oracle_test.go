@@ -242,7 +242,7 @@ func (s situation) blocked(d schedule.Decision, j schedule.Job) string {
 
 // I3: a decision never exceeds the budget of a pool or of a rack, admits nothing that a window, a freeze or anything else keeps, and
 // leaves nothing waiting that could go. The oracle looks at the outcome only, minute by minute and node by node.
-func TestADecisionAgreesWithAnOracle(t *testing.T) {
+func TestDecisionMatchesOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSituation(t)
 		d := schedule.Decide(s.Facts)
@@ -312,7 +312,7 @@ func TestADecisionAgreesWithAnOracle(t *testing.T) {
 
 // Time goes from one change to the next, as the decision itself announces it. Jobs take as long as expected: at no instant are
 // more nodes disturbed than may be, nothing runs outside a window, and everybody goes in the end.
-func TestEveryJobRunsWithinAWindowAndAllRun(t *testing.T) {
+func TestAllJobsRunWithinWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := policy("default", "", intstr.FromInt(rapid.IntRange(1, 4).Draw(t, "maxUnavailable")))
 		inRack := rapid.IntRange(1, 3).Draw(t, "in a rack")

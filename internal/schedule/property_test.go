@@ -255,7 +255,7 @@ func (f *fleet) inState(s schedule.JobState) map[string]schedule.Job {
 
 // R000-54, I3: whatever happens, in whatever order, and whatever writes are lost, no budget is exceeded and no node has
 // two jobs.
-func TestBudgetsHoldUnderAnySequenceOfEvents(t *testing.T) {
+func TestBudgetsHoldUnderAnyEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFleet()
 		t.Repeat(map[string]func(*rapid.T){
@@ -374,7 +374,7 @@ func TestTheQueueDrains(t *testing.T) {
 }
 
 // Deleting a policy loses its ledger. The jobs it had admitted get a place in the policy that is left.
-func TestALostLedgerIsRebuiltFromTheJobs(t *testing.T) {
+func TestRebuildsLedgerFromJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFleet()
 		for i := range rapid.IntRange(1, 12).Draw(t, "jobs") {

@@ -31,7 +31,7 @@ func names(d schedule.Decision) (out []string) {
 
 // Canaries that ran another version than the pool are no dead end (R000-53): of those that come from a version that nobody has come
 // from, one goes at a time, until one of them has succeeded.
-func TestAnotherVersionIsItsOwnCanary(t *testing.T) {
+func TestOtherVersionIsOwnCanary(t *testing.T) {
 	canary := schedule.Wave{Name: "canary", Selector: labels.SelectorFromSet(labels.Set{"canary": "true"})}
 	f := from(spreading(5, 5, schedule.Plan{Waves: []schedule.Wave{canary}}), "2", "1", "1", "1", "2")
 	f.Nodes[0].Labels = map[string]string{"canary": "true"}
@@ -46,7 +46,7 @@ func TestAnotherVersionIsItsOwnCanary(t *testing.T) {
 }
 
 // A percentage of a wave is of all nodes that are to get the update, also of those that a full queue refused.
-func TestAPercentageCountsTheRefused(t *testing.T) {
+func TestPercentageCountsRefused(t *testing.T) {
 	half := intstr.FromString("50%")
 	f := spreading(6, 100, schedule.Plan{Waves: []schedule.Wave{{Name: "half", Size: &half}}, Rollouts: []schedule.Rollout{
 		{Target: edges[0].Target, Wave: "half", From: []string{"1"}, Succeeded: 4, LastVerdict: epoch},
@@ -99,7 +99,7 @@ func TestAWaveWaitsForARetry(t *testing.T) {
 }
 
 // A version that is selected again begins with its canary again.
-func TestAVersionSelectedAgainBeginsAnew(t *testing.T) {
+func TestReselectedVersionRestarts(t *testing.T) {
 	one := intstr.FromInt32(1)
 	newer := schedule.Target{Model: edges[0].Model, Version: "3", Digest: "sha256:c"}
 	plan := schedule.Plan{Waves: []schedule.Wave{{Name: "one", Size: &one}}, Rollouts: []schedule.Rollout{
@@ -148,7 +148,7 @@ func TestSelectedAgainWhileItRuns(t *testing.T) {
 }
 
 // A retry follows the failed job though the clock of the API server was put back in between.
-func TestARetryFollowsWhateverTheClock(t *testing.T) {
+func TestRetryIgnoresClock(t *testing.T) {
 	holds, retry := job("n0", 5, schedule.Held), job("n0", 1, schedule.Queued)
 	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(holds))}, Nodes: nodes(1), Jobs: []schedule.Job{holds, retry}}
 	assert.Empty(t, schedule.Decide(f).Policies[0].Replace, "an older job of the queue takes no held node over")
@@ -265,7 +265,7 @@ func TestAWithdrawnWaveDoesNotHalt(t *testing.T) {
 }
 
 // Of the nodes of the control plane one goes at a time, whatever pools they are in, and none while another one is away.
-func TestOneOfTheControlPlaneGoesAtATime(t *testing.T) {
+func TestOneControlPlaneNodeAtATime(t *testing.T) {
 	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(9)), policy("a", "pool in (a)", intstr.FromInt32(9))}, Nodes: nodes(4)}
 	for i, pool := range []string{"a", "b", "b", "b"} {
 		f.Nodes[i].Labels = map[string]string{"pool": pool}

@@ -15,7 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/simulation"
 )
 
-func TestTheBoundOfWavesContainsTheirSoaks(t *testing.T) {
+func TestWaveBoundIncludesSoaks(t *testing.T) {
 	p := run(t, options(fleet(21), inWaves())).Report.Policies[0]
 	assert.InDelta(t, (20*time.Minute + 24*time.Hour + 40*time.Minute).Seconds(), p.Bounds["waves"], 0, "a canary, its soak, and two rounds of ten")
 	assert.InDelta(t, 1, p.Ratio, 0)
@@ -24,7 +24,7 @@ func TestTheBoundOfWavesContainsTheirSoaks(t *testing.T) {
 }
 
 // Two waves that need no more nodes than the first soak together with it, and the longer soak decides.
-func TestAWaveWithoutNodesOfItsOwnAddsNoSoak(t *testing.T) {
+func TestEmptyWaveAddsNoSoak(t *testing.T) {
 	p := policy("default", "10")
 	for i, soak := range []time.Duration{time.Hour, 3 * time.Hour, 2 * time.Hour} {
 		p.Spec.Waves = append(p.Spec.Waves, v1alpha1.RolloutWave{Name: fmt.Sprint("w", i), Size: ptrTo(intstrOne), Soak: duration(soak)})
@@ -35,7 +35,7 @@ func TestAWaveWithoutNodesOfItsOwnAddsNoSoak(t *testing.T) {
 }
 
 // No rollout is faster than its lower bound, whatever its waves, windows and troubles are.
-func TestNoRolloutIsFasterThanItsBound(t *testing.T) {
+func TestNoRolloutBeatsItsBound(t *testing.T) {
 	complete, waved := 0, 0
 	for seed := range uint64(300) {
 		dice := rand.New(rand.NewPCG(seed, 7))
@@ -59,7 +59,7 @@ func TestNoRolloutIsFasterThanItsBound(t *testing.T) {
 }
 
 // A rollout in waves is within 5 % of its bound while nobody has to resume it.
-func TestARolloutInWavesIsCloseToItsBound(t *testing.T) {
+func TestWavesStayCloseToBound(t *testing.T) {
 	p := policy("default", "2%")
 	hours := func(n int) v1alpha1.Duration { return duration(time.Duration(n) * time.Hour) }
 	p.Spec.Waves = []v1alpha1.RolloutWave{

@@ -60,14 +60,14 @@ func TestADeviceWithABadImageKeepsNoOtherOfItsNodeWaiting(t *testing.T) {
 }
 
 // The job of a node takes as long as the device that takes longest.
-func TestAJobTakesAsLongAsItsSlowestDevice(t *testing.T) {
+func TestSlowestDeviceSetsJobTime(t *testing.T) {
 	o := options(mixed(2), policy("default", "1"))
 	o.Work.Duration = simulation.ByModel[time.Duration]{Default: 20 * time.Minute, Models: map[string]time.Duration{"drive": time.Hour}}
 	assert.InDelta(t, (80 * time.Minute).Seconds(), run(t, o).Report.Makespan, 0)
 }
 
 // maxQueued refuses nodes as the operator does, and costs nothing while there is work for every place.
-func TestAQueueOfLimitedLengthLetsEveryNodeIn(t *testing.T) {
+func TestLimitedQueueAdmitsAllNodes(t *testing.T) {
 	p := policy("default", "5")
 	limit := int32(7)
 	p.Spec.MaxQueued = &limit

@@ -33,7 +33,7 @@ func TestPoliciesAreReadAsTheAPIServerWouldStoreThem(t *testing.T) {
 	assert.Empty(t, got[1].Status.Admitted, "the rollout begins with no node admitted")
 }
 
-func TestTheListThatKubectlPrintsIsRead(t *testing.T) {
+func TestReadsKubectlList(t *testing.T) {
 	list := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(head, "\n", "\n  ") + "metadata: {name: a, resourceVersion: \"7\", generation: 2}\n" +
 		"- " + strings.ReplaceAll(head, "\n", "\n  ") + "metadata: {name: b}\n  spec:\n    healthyFor: 2h\n"
 	got, err := simulation.LoadPolicies([]string{file(t, "p.yaml", list)})
@@ -65,7 +65,7 @@ func TestEveryProblemOfAPolicyNamesItsFileAndField(t *testing.T) {
 	assert.ErrorContains(t, err, "read policy: open /no/such.yaml")
 }
 
-func TestNodesOfAClusterAreTakenAsTheyAre(t *testing.T) {
+func TestTakesClusterNodesAsTheyAre(t *testing.T) {
 	got, err := simulation.LoadNodes(file(t, "nodes.json", `{"kind":"List","apiVersion":"v1","items":[
 	  {"kind":"Node","metadata":{"name":"a","labels":{"pool":"gpu","model":"X"}},"status":{"conditions":[{"type":"Ready","status":"True"}]}},
 	  {"kind":"Node","metadata":{"name":"b"},"spec":{"unschedulable":true},"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}]}`), "model")

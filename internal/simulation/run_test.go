@@ -58,7 +58,7 @@ func troubled(o simulation.Options) simulation.Options {
 	return o
 }
 
-func TestTroubleThatPassesLetsEveryNodeFinish(t *testing.T) {
+func TestPassingTroubleStopsNoNode(t *testing.T) {
 	for seed := range uint64(5) {
 		o := troubled(options(fleet(300), policy("default", "5%")))
 		o.Seed = seed
@@ -97,7 +97,7 @@ func TestAHeldNodeStopsAPoolOfOneUntilAPersonActs(t *testing.T) {
 	assert.Positive(t, r.Report.Policies[0].Jobs.Held)
 }
 
-func TestABadImageStopsItsModelAndNoOther(t *testing.T) {
+func TestBadImageStopsOnlyItsModel(t *testing.T) {
 	models := []simulation.Weighted{{Value: "A", Weight: 1}, {Value: "B", Weight: 1}}
 	nodes := simulation.Made{Nodes: 60, Seed: 3, Models: models}.Fleet()
 	ofB := 0
@@ -120,7 +120,7 @@ func TestABadImageStopsItsModelAndNoOther(t *testing.T) {
 	assert.Equal(t, simulation.Complete, run(t, o).Report.Ending, "a person lifts it, and the nodes go on")
 }
 
-func TestNodesThatStayDownUseTheBudgetUp(t *testing.T) {
+func TestDownNodesUseUpBudget(t *testing.T) {
 	nodes := fleet(10)
 	nodes[0].Ready, nodes[1].Cordoned = false, true
 	r := run(t, options(nodes, policy("default", "2")))
@@ -154,7 +154,7 @@ func TestTheHorizonEndsASimulation(t *testing.T) {
 }
 
 // The makespan of a rollout is within 5 % of what budgets allow. BenchmarkRollout5000 says so of 5,000 nodes.
-func TestTheMakespanIsCloseToTheLowerBound(t *testing.T) {
+func TestMakespanNearLowerBound(t *testing.T) {
 	o := options(fleet(1000), policy("default", "2%"))
 	o.Work.Spread, o.Work.SlowBoot, o.Work.SlowBootFor = 0.2, 0.01, 20*time.Minute
 	o.Work.Failure = simulation.ByModel[float64]{Default: 0.01}
@@ -165,7 +165,7 @@ func TestTheMakespanIsCloseToTheLowerBound(t *testing.T) {
 	assert.LessOrEqual(t, r.Report.Ratio, 1.05)
 }
 
-func TestAReportIsJSONThatNamesItsNumbers(t *testing.T) {
+func TestJSONReportNamesNumbers(t *testing.T) {
 	text, err := json.Marshal(run(t, options(fleet(10), policy("default", "1"))).Report)
 	require.NoError(t, err)
 	var got map[string]any
@@ -175,7 +175,7 @@ func TestAReportIsJSONThatNamesItsNumbers(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSimulatedIsRefused(t *testing.T) {
+func TestRefusesInvalidOptions(t *testing.T) {
 	for want, change := range map[string]func(*simulation.Options){
 		"there are no nodes to simulate":      func(o *simulation.Options) { o.Fleet = nil },
 		"node node-0 is given twice":          func(o *simulation.Options) { o.Fleet[1].Name = "node-0" },

@@ -21,7 +21,7 @@ func inWaves() v1alpha1.RolloutPolicy {
 	return p
 }
 
-func TestARolloutInWavesWaitsForTheSoakOfEach(t *testing.T) {
+func TestWavesWaitForEachSoak(t *testing.T) {
 	r := run(t, options(fleet(21), inWaves()))
 	p := r.Report.Policies[0]
 	assert.Equal(t, simulation.Complete, r.Report.Ending)

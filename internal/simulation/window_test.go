@@ -29,7 +29,7 @@ func TestARolloutInWindowsTakesAsManyOfThemAsItNeeds(t *testing.T) {
 	assert.InDelta(t, p.Bounds["work"], p.Bounds["rounds"], 0)
 }
 
-func TestJobsThatVaryStillFillTheWindows(t *testing.T) {
+func TestVaryingJobsFillWindows(t *testing.T) {
 	o := options(fleet(500), saturdays())
 	o.Work.Spread = 0.2
 	r := run(t, o)
@@ -65,7 +65,7 @@ func TestAJobThatFitsIntoNoWindowIsFoundBeforeTheRollout(t *testing.T) {
 	assert.Contains(t, p.Waiting[schedule.OutsideWindow].Message, "none of the next windows")
 }
 
-func TestARackIsTakenDownOneNodeAtATime(t *testing.T) {
+func TestOneNodePerRackAtATime(t *testing.T) {
 	nodes := simulation.Made{Nodes: 40, Seed: 1, Racks: 4, RackLabel: "rack"}.Fleet()
 	p := policy("default", "10")
 	p.Spec.TopologyBudgets = []v1alpha1.TopologyBudget{{TopologyKey: "rack", MaxUnavailable: ptrTo(intstrOne)}}

@@ -33,7 +33,7 @@ func TestFilesOfASource(t *testing.T) {
 	}, got, "a reference names the digest itself")
 }
 
-func TestASpecThatCannotBeFollowedIsInvalid(t *testing.T) {
+func TestRejectsUnusableSpec(t *testing.T) {
 	nobody := source()
 	nobody.Spec.Verification = &v1alpha1.SourceVerification{}
 	for says, src := range map[string]*v1alpha1.FirmwareSource{

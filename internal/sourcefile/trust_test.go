@@ -50,7 +50,7 @@ func TestWhoMustHaveSigned(t *testing.T) {
 }
 
 // The example is for people who copy it.
-func TestTheExampleHasARootThatIsOne(t *testing.T) {
+func TestExampleHasValidRoot(t *testing.T) {
 	text, err := os.ReadFile("../../docs/examples/firmwaresource-sigstore.yaml")
 	require.NoError(t, err)
 	var source v1alpha1.FirmwareSource

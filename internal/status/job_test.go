@@ -113,7 +113,7 @@ func TestJobConditions(t *testing.T) {
 	}
 }
 
-func TestJobBetweenTwoStepsNamesNone(t *testing.T) {
+func TestJobBetweenStepsNamesNone(t *testing.T) {
 	for _, f := range []status.JobFacts{{}, {Waiting: "draining"}} {
 		for _, c := range status.Job(f, nil, 1, time.Unix(0, 0)) {
 			assert.NotContains(t, c.Message, "Step ", "there is none")
@@ -159,7 +159,7 @@ func TestWhatCouldEndAWriteIsAConditionOfItsJob(t *testing.T) {
 }
 
 // The guard is removed when the job ends, so that the condition must not promise anything from then on.
-func TestGuardOfAnEndedJobIsAMatterOfThePast(t *testing.T) {
+func TestEndedJobPromisesNoGuard(t *testing.T) {
 	for _, unguarded := range []string{"", "the kubelet has no staticPodPath"} {
 		running := status.JobFacts{Guarded: true, Unguarded: unguarded}
 		ended := running

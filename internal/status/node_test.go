@@ -28,7 +28,7 @@ func tools(s vendortool.Support) []vendortool.Finding {
 }
 
 // What is not used comes first, with its next step.
-func TestToolsThatWereNotTestedAreNamed(t *testing.T) {
+func TestNamesUntestedTools(t *testing.T) {
 	all := append(tools(vendortool.TooOld), vendortool.Finding{Tool: "fwupdtool", Support: vendortool.Newer, Message: "it is newer"})
 	got := meta.FindStatusCondition(nfstatus.Node(nfstatus.NodeFacts{Tools: all}, nil, 1, noon), v1alpha1.ConditionDegraded)
 	require.NotNil(t, got)
@@ -97,8 +97,8 @@ func TestNodeConditions(t *testing.T) {
 	}
 }
 
-// TestHeldNodeNamesTheStepAndBothWaysOut proves R002-27, R003-25, R003-39.
-func TestHeldNodeNamesTheStepAndBothWaysOut(t *testing.T) {
+// TestHeldNodeNamesBothWaysOut proves R002-27, R003-25, R003-39.
+func TestHeldNodeNamesBothWaysOut(t *testing.T) {
 	long := strings.Repeat("the tool said a lot; ", 100)
 	for name, held := range map[string]nfstatus.HeldFacts{
 		"a failure":                  {Reason: v1alpha1.ReasonStepFailed, Message: long},

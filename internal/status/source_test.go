@@ -14,7 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-func TestSourceSaysWhatIsInStoreAndWhatIsNot(t *testing.T) {
+func TestSourceSaysWhatIsInStore(t *testing.T) {
 	for want, f := range map[string]status.SourceFacts{
 		"1 image from 1 file, verified and in store.":   {Reached: status.SourceDone, Images: 1, Files: 1},
 		"3 images from 2 files, verified and in store.": {Reached: status.SourceDone, Images: 3, Files: 2},
@@ -34,7 +34,7 @@ func TestSourceSaysWhatIsInStoreAndWhatIsNot(t *testing.T) {
 }
 
 // A source that is being deleted is not looked at, so nothing new is known of its files.
-func TestADeletionSaysNothingNewOfSignatures(t *testing.T) {
+func TestDeletionKeepsVerification(t *testing.T) {
 	at, who := time.Unix(0, 0), &v1alpha1.SourceVerification{Keys: []string{"RW"}}
 	failed := status.Source(nil, 1, at, status.SourceFacts{Err: errors.New("no signature"), Reason: v1alpha1.ReasonSignatureMissing, Verification: who})
 	waits := status.SourceFacts{Reached: status.SourceDone, InUse: 1, InUseBy: []string{"FirmwareTemplate/t"}, Verification: who}

@@ -154,7 +154,7 @@ func TestAnImageOfWhichNobodySaysForWhatItIsIsNotStored(t *testing.T) { // R001-
 }
 
 // A file that is in store is not fetched again for an edit of what its images are, and the edit may be wrong as well.
-func TestAnEditIsComparedWithTheImageInStore(t *testing.T) { // R001-16
+func TestComparesEditWithStore(t *testing.T) { // R001-16
 	for name, tc := range map[string]struct {
 		file, as string
 		image    Description
@@ -194,7 +194,7 @@ func TestAnEditIsComparedWithTheImageInStore(t *testing.T) { // R001-16
 }
 
 // A file may hold the firmware of several boards in several versions.
-func TestABoardGetsNoOtherVersionThanItsOwn(t *testing.T) { // R001-16
+func TestBoardGetsOnlyItsVersion(t *testing.T) { // R001-16
 	said := []imageinfo.Firmware{
 		{Versions: []string{"1"}, Boards: []string{"b", "a"}}, {Versions: []string{"2", "1"}, Boards: []string{"b"}}, {Versions: []string{"3"}, Boards: []string{"c"}},
 	}

@@ -194,7 +194,7 @@ func TestFetchFollowsNoRedirectFromHTTPSToHTTP(t *testing.T) {
 	assert.ErrorIs(t, checkRedirect(&http.Request{URL: https}, []*http.Request{{URL: https}, {}, {}, {}, {}, {}}), errRefused)
 }
 
-func TestFetchReadsFilesBelowItsRootOnly(t *testing.T) {
+func TestFetchStaysBelowItsRoot(t *testing.T) {
 	root := t.TempDir()
 	secret := filepath.Join(t.TempDir(), "secret")
 	content := []byte("image")

@@ -14,7 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
 
-func TestAStreamHasTheLimitsOfAFetch(t *testing.T) {
+func TestStreamHasFetchLimits(t *testing.T) {
 	hang := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

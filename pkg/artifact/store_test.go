@@ -106,7 +106,7 @@ func nic(path, version string, boards ...string) Description {
 	return d
 }
 
-func TestStoreLaysOutImagesByVersionAndBoard(t *testing.T) { // R001-13, R001-14, R001-15
+func TestLaysOutByVersionAndBoard(t *testing.T) { // R001-13, R001-14, R001-15
 	s := newShop(t)
 	bundle := s.file("bundle.zip", zipOf(t, "a/one.bin", "ONE", "readme", "no image", "./two.bin", "TWO"),
 		nic("two.bin", "22.41", "MT_2"), nic("a/one.bin", "22.41", "MT_1", "MT_1B"))
@@ -138,7 +138,7 @@ func TestStoreLaysOutImagesByVersionAndBoard(t *testing.T) { // R001-13, R001-14
 	assert.FileExists(t, filepath.Join(base, "metadata.json"))
 }
 
-func TestStoreFetchesOnlyWhatIsMissing(t *testing.T) { // R001-14, R000-40
+func TestFetchesOnlyWhatIsMissing(t *testing.T) { // R001-14, R000-40
 	s := newShop(t)
 	a := s.file("a", []byte("A"), nic("", "1"))
 	b := s.file("b", []byte("B"), nic("", "2"))
@@ -158,7 +158,7 @@ func TestStoreFetchesOnlyWhatIsMissing(t *testing.T) { // R001-14, R000-40
 	assert.Equal(t, []File{b}, s.store.Missing("src", []File{a, b}), "a damaged blob is fetched again")
 }
 
-func TestStoreOffersNoImageThatChangedOnDisk(t *testing.T) { // R001-14
+func TestOffersNoChangedImage(t *testing.T) { // R001-14
 	decay := func(s *shop, path string) { // the size and the times stay, as when a medium decays
 		info, err := os.Stat(path)
 		require.NoError(t, err)
@@ -198,7 +198,7 @@ func TestStoreOffersNoImageThatChangedOnDisk(t *testing.T) { // R001-14
 	}
 }
 
-func TestStoreNamesWhatIsWrongWithAnArchive(t *testing.T) { // R001-16
+func TestNamesArchiveFault(t *testing.T) { // R001-16
 	s := newShop(t)
 	bomb := zipOf(t, "one.bin", "x", "one.bin", "y")
 	for name, tc := range map[string]struct {
@@ -278,7 +278,7 @@ func TestImagesForOneBoardMayBeForDifferentModels(t *testing.T) { // R001-16
 	}
 }
 
-func TestStoreNamesEachBoardThatHasTwoImages(t *testing.T) { // R001-16
+func TestNamesBoardsWithTwoImages(t *testing.T) { // R001-16
 	s := newShop(t)
 	files := []File{
 		s.file("a", []byte("A"), nic("", "1", "MT_1", "MT_2", "MT_4")),
@@ -304,7 +304,7 @@ func TestStoreNamesEachBoardThatHasTwoImages(t *testing.T) { // R001-16
 }
 
 // Whoever looks at the tree while a source changes, or after a crash at any point, finds the old or the new one.
-func TestTheTreeOfASourceIsReplacedAtOnce(t *testing.T) { // R001-15
+func TestReplacesTreeAtomically(t *testing.T) { // R001-15
 	s := newShop(t)
 	old := s.file("a", []byte("A"), nic("", "1"))
 	next := s.file("b", []byte("B"), nic("", "2"))
@@ -364,7 +364,7 @@ func TestATreeIsReplacedWhereDirectoriesCannotBeExchanged(t *testing.T) {
 	assert.DirExists(t, dir, "the old one stays")
 }
 
-func TestStoreCollectsWhatNoSourceHolds(t *testing.T) {
+func TestCollectsUnreferenced(t *testing.T) {
 	s := newShop(t)
 	shared := s.file("a", []byte("A"), nic("", "1"))
 	own := s.file("b", []byte("B"), nic("", "2"))
@@ -444,7 +444,7 @@ func TestStoreAsksForWhatIsInUseOnlyBeforeItDeletes(t *testing.T) {
 	assert.Equal(t, "A", s.content(f.Digest))
 }
 
-func TestStoreSaysWhenItCannotBeWritten(t *testing.T) { // R001-14
+func TestReportsUnwritableStore(t *testing.T) { // R001-14
 	s := newShop(t)
 	require.NoError(t, s.store.Available())
 	require.NoError(t, os.RemoveAll(filepath.Join(s.root, "blobs")))

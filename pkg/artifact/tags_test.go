@@ -66,7 +66,7 @@ func TestTagsAreResolvedToDigests(t *testing.T) {
 	assert.Equal(t, moved, list()[0].Manifest, "a tag that is moved shows another digest")
 }
 
-func TestARegistryThatListsTagsIsNotBelieved(t *testing.T) {
+func TestRejectsBadTagListing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(h *hub)
 		url     func(h *hub) string
@@ -105,7 +105,7 @@ func TestARegistryThatListsTagsIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestTagsTakeBoundedPagesAndBytes(t *testing.T) {
+func TestTagListingIsBounded(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", fmt.Sprintf(`</v2/fw/cx/tags/list?last=%d>; rel="next"`, asked.Add(1)))

@@ -19,7 +19,7 @@ func index(entries ...string) string {
 	return `{"schema": "nodefirmware.io/catalog/v1", "versions": [` + strings.Join(entries, ",") + `]}`
 }
 
-func TestAnIndexSaysWhatItsVersionsAreFor(t *testing.T) {
+func TestIndexLimitsItsVersions(t *testing.T) {
 	c := collect(t, catalog.Index{JSON: strings.NewReader(index(
 		`{"class":"NIC","vendor":"15B3","models":["101d"],"boardIDs":[" mt_0000000359"],"version":"22.41.1000","has":["CVE-2026-1"]}`,
 		`{"class":"NIC","vendor":"mellanox","models":["ConnectX-6 Dx"],"version":"22.42.1000","versionFormat":"Dotted","fixes":["CVE-2026-1"]}`,
@@ -96,7 +96,7 @@ func tag(name, entries string) catalog.TaggedManifest {
 	}
 }
 
-func TestTagsThatSayWhatTheyAreForAreOffered(t *testing.T) {
+func TestOffersDescribedTags(t *testing.T) {
 	const repository = "oci://registry.example.com/firmware/cx6"
 	offered := func(tags ...catalog.TaggedManifest) catalog.OCI {
 		return catalog.OCI{Repository: repository, Registry: registry{tags: tags}}

@@ -84,7 +84,7 @@ func zipped(t testing.TB, text []byte) []byte {
 	return out.Bytes()
 }
 
-func TestAGoodSignatureIsFoundByNameOrAlias(t *testing.T) {
+func TestSignatureByNameOrAlias(t *testing.T) {
 	a := newAuthority(t)
 	content := []byte("metadata")
 	roots, err := catalog.ParseRoots(a.pem())

@@ -11,7 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-func TestPlaceComparesOnlyWhatIsOrdered(t *testing.T) {
+func TestPlaceComparesOnlyOrdered(t *testing.T) {
 	for _, c := range []struct {
 		running, newest string
 		dotted          bool

@@ -67,7 +67,7 @@ func TestLVFSVersionsAreOrderedOnlyInTheFormatThatIsDeclared(t *testing.T) {
 }
 
 // R000-22: five found, three kept, and what the others fix is not forgotten.
-func TestNoMoreVersionsAreKeptThanAskedFor(t *testing.T) {
+func TestKeepsNoMoreThanAskedFor(t *testing.T) {
 	metadata := lvfs(component(guidPCI, "triplet", release("1.0.1", "CVE-2026-1"), release("1.0.5"), release("1.0.2"), release("1.0.4"), release("1.0.3")))
 	c := collect(t, catalog.LVFS{Metadata: strings.NewReader(metadata)}, 3)
 	assert.Equal(t, []string{"1.0.5", "1.0.4", "1.0.3"}, versions(c.Offers[nic], nic))

@@ -74,7 +74,7 @@ func TestAToolOutlivesItsWorker(t *testing.T) {
 	assert.Nil(t, w.Ended)
 }
 
-func TestAToolOutlivesItsDaemonAndItsWorker(t *testing.T) {
+func TestToolOutlivesBothParents(t *testing.T) {
 	m := newMachine(t)
 	daemon := exec.Command(filepath.Join(m.bin, "worker-daemon"), m.bin, m.state, m.file("f"))
 	require.NoError(t, daemon.Start())
@@ -156,7 +156,7 @@ func TestAWriteOfAnotherBootIsOver(t *testing.T) {
 	require.Error(t, <-ended)
 }
 
-func TestAProcessIsKnownByItsStartToo(t *testing.T) {
+func TestStartTimeIdentifiesProcess(t *testing.T) {
 	m := newMachine(t)
 	r, ended := m.flashing(t)
 	w := recorded(t, r)

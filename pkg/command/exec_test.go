@@ -239,7 +239,7 @@ func TestConfigurationIsChecked(t *testing.T) {
 	}
 }
 
-func TestToolsRunInACleanEnvironment(t *testing.T) {
+func TestToolsGetCleanEnvironment(t *testing.T) {
 	t.Setenv("LD_PRELOAD_LIKE", "secret")
 	m := newMachine(t)
 	for _, kind := range []command.Kind{command.Query, command.Write} {
@@ -333,7 +333,7 @@ func TestAQueryIsKilledWithItsGroupWhenTheContextEnds(t *testing.T) {
 	require.ErrorIs(t, err, command.ErrTimeout, "the caller's deadline is a deadline too")
 }
 
-func TestAQueryDoesNotWaitForWhatItLeftBehind(t *testing.T) {
+func TestQueryDoesNotAwaitOrphans(t *testing.T) {
 	m := newMachine(t)
 	got, err := m.runner(t).Run(t.Context(), command.Command{Argv: []string{"leave-child", m.file("pids")}})
 	require.NoError(t, err)
@@ -341,7 +341,7 @@ func TestAQueryDoesNotWaitForWhatItLeftBehind(t *testing.T) {
 	requireGone(t, pidsIn(t, m.file("pids"))...)
 }
 
-func TestAQueryThatPrintsTooMuchIsKilled(t *testing.T) {
+func TestKillsQueryPrintingTooMuch(t *testing.T) {
 	r := newMachine(t).runner(t, func(c *command.Config) { c.MaxOutput = 10 << 10 })
 	_, err := r.Run(t.Context(), command.Command{Argv: []string{"flood"}})
 	require.ErrorIs(t, err, command.ErrOutput)
@@ -388,7 +388,7 @@ func (r *recorder) all() []string {
 	return append([]string{}, r.lines...)
 }
 
-func TestProgressAppearsWhileAWriteRuns(t *testing.T) {
+func TestWriteShowsProgress(t *testing.T) {
 	m := newMachine(t)
 	r, progress, ended := m.runner(t), &recorder{}, make(chan command.Result)
 	go func() {
@@ -488,7 +488,7 @@ func TestAWriteOutlivesTheKilledProcessThatStartedIt(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWritesOfDifferentDevicesRunTogether(t *testing.T) {
+func TestWritesDevicesInParallel(t *testing.T) {
 	m := newMachine(t)
 	r := m.runner(t)
 	var group sync.WaitGroup

@@ -162,7 +162,7 @@ func TestAnImageOutlivesItsDaemon(t *testing.T) {
 }
 
 // A file that changed between its verification and the run reaches no tool.
-func TestAnImageThatChangedStartsNoTool(t *testing.T) {
+func TestChangedImageStartsNoTool(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, image string, content []byte){
 		"another content": func(t *testing.T, image string, content []byte) {
 			content = bytes.Clone(content)
@@ -202,7 +202,7 @@ func TestAnImageThatChangedStartsNoTool(t *testing.T) {
 }
 
 // A driver that gives an image to a command that does not name it has a mistake, and the tool would read something else.
-func TestAnImageThatNoArgumentNamesIsRefused(t *testing.T) {
+func TestRefusesUnnamedImage(t *testing.T) {
 	m := newMachine(t)
 	image, content := m.image(t)
 	c := reading(command.Query, m.file("f"), image, content)
@@ -217,7 +217,7 @@ func TestAnImageThatNoArgumentNamesIsRefused(t *testing.T) {
 }
 
 // A tool knows its image by the name of a descriptor, and a person by its path.
-func TestAFailureNamesTheImageByItsPath(t *testing.T) {
+func TestFailureNamesImagePath(t *testing.T) {
 	m := newMachine(t)
 	image, content := m.image(t)
 	c := command.Command{

@@ -11,7 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 )
 
-func TestWhetherAWriteWouldBeProtectedIsTried(t *testing.T) {
+func TestProbesProtectionOfWrites(t *testing.T) {
 	m := newMachine(t)
 	host, protect := m.onHost(t)
 	r := m.runner(t, m.withWorker, protect)

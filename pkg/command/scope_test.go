@@ -61,7 +61,7 @@ func TestAWriteOutlivesItsPod(t *testing.T) {
 	assert.Empty(t, held, "a reboot is possible as soon as the write is over")
 }
 
-func TestAHostThatDoesNotHelpIsNamed(t *testing.T) {
+func TestNamesMissingProtection(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault                simhost.Fault
 		unprotected, refused string
@@ -102,7 +102,7 @@ func (i impatient) Scope(ctx context.Context, pid int, name string) error {
 	return i.Scoper.Scope(ctx, pid, name)
 }
 
-func TestSystemdIsAskedInItsOwnWords(t *testing.T) {
+func TestSystemdCallsAreExact(t *testing.T) {
 	asked := [][]string{}
 	busctl := func(_ context.Context, c command.Command) (command.Result, error) {
 		asked = append(asked, c.Argv)

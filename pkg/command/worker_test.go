@@ -139,7 +139,7 @@ func sessionOf(t *testing.T, pid int) int {
 	return int(sid)
 }
 
-func TestAToolThatCannotBeStartedIsNamed(t *testing.T) {
+func TestNamesUnstartableTool(t *testing.T) {
 	m := newMachine(t)
 	require.NoError(t, os.WriteFile(filepath.Join(m.bin, "broken"), []byte("no program"), 0o700))
 	r := m.runner(t, m.withWorker)
@@ -153,7 +153,7 @@ func TestAToolThatCannotBeStartedIsNamed(t *testing.T) {
 }
 
 // A write that would leave no trace does not begin (F5).
-func TestNothingIsWrittenThatCannotBeRecorded(t *testing.T) {
+func TestNoWriteWithoutRecord(t *testing.T) {
 	for name, direct := range map[string]bool{"without a worker": true, "before the worker": false} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
@@ -230,7 +230,7 @@ func TestAWriteIsCalledOffUntilTheOrderIsGiven(t *testing.T) {
 	assert.False(t, exists(m.file("f.started")))
 }
 
-func TestAWorkerIgnoresWhatASupervisorSends(t *testing.T) {
+func TestWorkerIgnoresSignals(t *testing.T) {
 	m := newMachine(t)
 	r, ended := m.flashing(t)
 	w := recorded(t, r)
@@ -242,7 +242,7 @@ func TestAWorkerIgnoresWhatASupervisorSends(t *testing.T) {
 	assert.Equal(t, 7, recorded(t, r).Ended.ExitCode)
 }
 
-func TestAnUnprotectedWriteRunsAndSaysSo(t *testing.T) {
+func TestUnprotectedWriteSaysSo(t *testing.T) {
 	m := newMachine(t)
 	log := &bytes.Buffer{}
 	r := m.runner(t, m.withWorker, func(c *command.Config) {
@@ -333,7 +333,7 @@ func TestOutputExtendsTheDeadline(t *testing.T) {
 	}
 }
 
-func TestAWorkerRefusesToStartByHand(t *testing.T) {
+func TestWorkerRefusesManualStart(t *testing.T) {
 	m := newMachine(t)
 	out, err := exec.Command(filepath.Join(m.bin, "worker")).CombinedOutput()
 	require.Error(t, err)
@@ -369,7 +369,7 @@ func TestHalfAnOrderStartsNothing(t *testing.T) {
 }
 
 // A driver without a vendor's tool writes through its own program, and that write has the same guards.
-func TestOwnToolsRunAsWritesAndQueriesDo(t *testing.T) {
+func TestOwnToolsWriteAndQuery(t *testing.T) {
 	m := newMachine(t)
 	own := func(c *command.Config) {
 		c.Own = map[string][]string{"flash": {filepath.Join(m.bin, "answer"), "4", "own"}, "kernel": {filepath.Join(m.bin, "answer"), "5"}}

@@ -40,7 +40,7 @@ func TestTheBestDriverIsChosenByClassVendorAndModel(t *testing.T) {
 	}
 }
 
-func TestATieBetweenDriversIsAnError(t *testing.T) {
+func TestDriverTieIsAnError(t *testing.T) {
 	id := inventory.Identity{Class: inventory.Disk, Transport: "nvme", Node: "nvme0", UniqueID: "drive"}
 	first, second := drivertest.NewSimulated("first"), drivertest.NewSimulated("second")
 	first.Add(id, inventory.Firmware{Running: "1"})
@@ -88,7 +88,7 @@ func TestADriverWithoutItsToolGivesWayToOneThatWorks(t *testing.T) {
 	require.ErrorContains(t, err, "claim it equally")
 }
 
-func TestADeviceBelongsToTheDriverThatReadIt(t *testing.T) {
+func TestDeviceBelongsToItsReader(t *testing.T) {
 	id := inventory.Identity{Class: inventory.Disk, Transport: "nvme", Node: "nvme0", UniqueID: "drive"}
 	vendor := drivertest.NewSimulated("vendor")
 	vendor.Add(id, inventory.Firmware{Running: "1"})

@@ -61,7 +61,7 @@ func TestPowerCutAnywhereLeavesOldOrNewContent(t *testing.T) {
 	}
 }
 
-func TestFailureAnywhereLeavesOldOrNewContent(t *testing.T) { // F5
+func TestFailureLeavesOldOrNew(t *testing.T) { // F5
 	for at := range 6 {
 		fsys, path := withOld(t)
 		fsys.FailAt(at, syscall.EIO)
@@ -78,7 +78,7 @@ func TestFailureAnywhereLeavesOldOrNewContent(t *testing.T) { // F5
 	}
 }
 
-func TestFullOrReadOnlyDiskKeepsTheOldContent(t *testing.T) { // F5
+func TestUnwritableDiskKeepsContent(t *testing.T) { // F5
 	for _, room := range []int64{0, 1, 511, int64(len(newContent)) - 1} {
 		fsys, path := withOld(t)
 		fsys.Full(room)

@@ -12,7 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-func TestWhichDriverADeviceGotIsToldOnce(t *testing.T) {
+func TestTellsChosenDriverOnce(t *testing.T) {
 	var mu sync.Mutex
 	told := map[string]host.Choice{}
 	disks := &reader{supports: only(inventory.Disk)}
@@ -36,7 +36,7 @@ func TestWhichDriverADeviceGotIsToldOnce(t *testing.T) {
 	assert.Len(t, told, n)
 }
 
-func TestTiesAreFoundWithoutReadingADevice(t *testing.T) {
+func TestFindsTiesWithoutReading(t *testing.T) {
 	disks, nics := &reader{supports: only(inventory.Disk)}, &reader{supports: only(inventory.NIC)}
 	require.NoError(t, newHost(t, server(), disks, nics).Ties(t.Context()))
 	err := newHost(t, server(), disks, nics, &reader{supports: only(inventory.NIC)}).Ties(t.Context())

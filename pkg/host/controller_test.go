@@ -30,7 +30,7 @@ func controllers(t *testing.T, m sysfstest.Machine) []inventory.Device {
 }
 
 // A controller that no driver of this product knows is listed with what the kernel says of it, and without firmware.
-func TestAStorageControllerIsOneDevice(t *testing.T) {
+func TestControllerIsOneDevice(t *testing.T) {
 	m := sysfstest.NewMachine()
 	hba := m.PCI(sysfstest.Function{Address: "0000:03:00.0", Vendor: "1000", Device: "00ac", Class: "010700", Driver: "mpt3sas"})
 	m.SCSIHost(hba, "host4", map[string]string{
@@ -45,7 +45,7 @@ func TestAStorageControllerIsOneDevice(t *testing.T) {
 	}}}, controllers(t, m))
 }
 
-func TestFunctionsThatAreNoStorageControllers(t *testing.T) {
+func TestNonControllerFunctions(t *testing.T) {
 	for name, f := range map[string]sysfstest.Function{
 		"AHCI":                   {Class: "010601", Driver: "ahci"},
 		"AHCI that says RAID":    {Class: "010400", Driver: "ahci"},
@@ -67,7 +67,7 @@ func TestFunctionsThatAreNoStorageControllers(t *testing.T) {
 	}
 }
 
-func TestUniqueIDsOfStorageControllers(t *testing.T) {
+func TestControllerUniqueIDs(t *testing.T) {
 	dsn := make([]byte, 0x10c)
 	copy(dsn[0x100:], []byte{0x03, 0x00, 0x01, 0x00, 0xb0, 0xc7, 0xd9, 0x0d, 0xb0, 0x05, 0x06, 0x50})
 	for name, test := range map[string]struct {

@@ -71,7 +71,7 @@ func port(m sysfstest.Machine, name, address, serial, subsystem, state string) {
 }
 
 // A drive with two ports has two controllers and one firmware: it is one device, and is not lost for that.
-func TestADriveWithTwoPortsIsOneDevice(t *testing.T) {
+func TestTwoPortDriveIsOneDevice(t *testing.T) {
 	m := sysfstest.NewMachine()
 	port(m, "nvme0", "0000:01:00.0", "S1", "nvme-subsys0", "live")
 	port(m, "nvme1", "0000:81:00.0", "S1", "nvme-subsys0", "live")
@@ -94,7 +94,7 @@ func TestADriveIsReachedThroughThePortThatWorks(t *testing.T) {
 }
 
 // Two drives that claim one name are two drives, and nobody's to guess between.
-func TestDrivesOfTwoSubsystemsAreNotTheSame(t *testing.T) {
+func TestTwoSubsystemsTwoDrives(t *testing.T) {
 	for name, c := range map[string]struct{ serial, subsystem string }{
 		"another subsystem":     {"S1", "nvme-subsys1"},
 		"another serial number": {"S2", "nvme-subsys0"},
@@ -110,7 +110,7 @@ func TestDrivesOfTwoSubsystemsAreNotTheSame(t *testing.T) {
 }
 
 // Which of two connections to a drive a write would take is nobody's to guess.
-func TestADriveWithTwoConnectionsIsNotUpdated(t *testing.T) {
+func TestTwoConnectionsNoUpdate(t *testing.T) {
 	m := sysfstest.NewMachine()
 	m.Fabric(remote("nvme0", "traddr=10.0.0.1,trsvcid=4420,src_addr=10.0.0.9"))
 	m.Fabric(remote("nvme1", "traddr=10.0.0.2,trsvcid=4420"))

@@ -100,7 +100,7 @@ func nicImage(t *testing.T, psid string) driver.Image {
 }
 
 // While the card is written nobody reads it, and it stays the one device that it is.
-func TestACardInTwoSlotsIsGuardedAsOne(t *testing.T) {
+func TestTwoSlotCardIsGuardedAsOne(t *testing.T) {
 	_, h := machineOf(t, socketDirectMachine())
 	inv, err := h.ScanGuarded(t.Context(), func(id inventory.Identity) error {
 		if id.Class == inventory.NIC {
@@ -166,7 +166,7 @@ func TestAnAdapterIsThereWhileItsNeighbourOnTheBoardIsWritten(t *testing.T) {
 	assert.Equal(t, []string{socketDirect, "b8:3f:d2:00:01:00"}, ids)
 }
 
-func TestTwoAdaptersOnOneBoardAreTwoDevices(t *testing.T) {
+func TestOneBoardCanBeTwoDevices(t *testing.T) {
 	_, h := machineOf(t, twoAdaptersMachine())
 	nics := nicsOf(t, h)
 	require.Len(t, nics, 2)
@@ -229,7 +229,7 @@ func TestACardInTwoSlotsStaysOneWhileItsProductDataCannotBeRead(t *testing.T) {
 
 // A guard that says no after the first half was read keeps the other half from being read: a write may begin in between. It
 // is asked about the whole card, because that is what jobs are for.
-func TestTheGuardIsAskedForEveryHalf(t *testing.T) {
+func TestAsksGuardForEveryHalf(t *testing.T) {
 	_, h := machineOf(t, socketDirectMachine())
 	asked := 0
 	inv, err := h.ScanGuarded(t.Context(), func(id inventory.Identity) error {

@@ -118,7 +118,7 @@ func server() sysfstest.Machine {
 var serverIDs = []string{"BIOS 4c4c4544-0000-1111-2222-333344445555", "Disk eui.01", "Disk naa.5000c500a1b2c3d4", "NIC " + mac(0x10), "StorageController 500605b00dd9c7b0"}
 
 // R001-1, R001-4: devices appear by themselves, one per card and drive, with their ports.
-func TestScanFindsOneDevicePerCardAndDrive(t *testing.T) {
+func TestOneDevicePerCardAndDrive(t *testing.T) {
 	inv := scan(t, newHost(t, server(), &reader{}))
 	assert.Empty(t, inv.Incomplete)
 	assert.Equal(t, serverIDs, ids(inv.Devices))
@@ -212,7 +212,7 @@ func filepathGlob(tree fs.FS, pattern string) (names []string, err error) {
 	return names, err
 }
 
-func TestWhatIsNotAnAdapterIsNoDevice(t *testing.T) {
+func TestNonAdapterIsNoDevice(t *testing.T) {
 	m := sysfstest.NewMachine()
 	function := m.PCI(mlx("0000:3b:00.0"))
 	m.Interface(function, "eth0", map[string]string{"address": mac(1)})
@@ -229,7 +229,7 @@ func TestWhatIsNotAnAdapterIsNoDevice(t *testing.T) {
 	assert.Len(t, inv.Devices[0].Ports, 1)
 }
 
-func TestAnAdapterOfAnotherPCIClassIsACard(t *testing.T) {
+func TestOtherClassAdapterIsACard(t *testing.T) {
 	m := sysfstest.NewMachine()
 	modem := mlx("0000:3b:00.0")
 	modem.Class = "0d4000"
@@ -250,7 +250,7 @@ func TestACardThatAVirtualMachineHasAFunctionOfSaysSo(t *testing.T) {
 	assert.Len(t, d.Ports, 2, "ports without an interface are ports")
 }
 
-func TestUniqueIDsAreTheBestTheHardwareHas(t *testing.T) {
+func TestTakesBestUniqueID(t *testing.T) {
 	assigned := map[string]string{"address": mac(9), "addr_assign_type": "3"}
 	dsn := make([]byte, 4096)
 	copy(dsn[0x100:], []byte{0x03, 0x00, 0x01, 0x00, 0x3a, 0x2b, 0x1c, 0x00, 0x03, 0x9f, 0x59, 0xb8})
@@ -312,7 +312,7 @@ func TestUniqueIDsAreTheBestTheHardwareHas(t *testing.T) {
 	}
 }
 
-func TestALongIDIsBoundedAndStaysUnique(t *testing.T) {
+func TestLongIDIsBoundedAndUnique(t *testing.T) {
 	found := map[string]bool{}
 	for _, end := range []string{"a", "b"} {
 		m := sysfstest.NewMachine()
@@ -391,7 +391,7 @@ func TestADeviceThatCannotBeReadDoesNotHideItsSiblings(t *testing.T) {
 	}
 }
 
-func TestOneDeviceIsNeverReadTwiceAtOnce(t *testing.T) {
+func TestOneReadPerDeviceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reading, calls atomic.Int32
 		hang := make(chan struct{})
@@ -411,7 +411,7 @@ func TestOneDeviceIsNeverReadTwiceAtOnce(t *testing.T) {
 	})
 }
 
-func TestAGuardKeepsAScanFromADevice(t *testing.T) {
+func TestGuardKeepsScanAway(t *testing.T) {
 	r := &reader{}
 	h := newHost(t, server(), r)
 	inv, err := h.ScanGuarded(t.Context(), func(id inventory.Identity) error {
@@ -475,7 +475,7 @@ func TestAnAttributeThatCannotBeReadIsAnErrorOfItsDevice(t *testing.T) {
 }
 
 // R001-2: absence counts only after a successful enumeration.
-func TestAClassThatCannotBeListedIsIncomplete(t *testing.T) {
+func TestFailedListingIsIncomplete(t *testing.T) {
 	for dir, classes := range map[string][]inventory.Class{
 		"sys/bus/pci/devices": {inventory.NIC, inventory.StorageController}, "sys/class/net": {inventory.NIC},
 		"sys/class/scsi_host": {inventory.StorageController}, "sys/class/scsi_device": {inventory.Disk},
@@ -556,7 +556,7 @@ func TestDevicesThatClaimOneIdentityAreToldApart(t *testing.T) {
 	assert.False(t, found)
 }
 
-func TestTwoPathsToADriveAreOneDrive(t *testing.T) {
+func TestTwoPathsAreOneDrive(t *testing.T) {
 	m := sysfstest.NewMachine()
 	hba := m.PCI(sysfstest.Function{Address: "0000:18:00.0", Vendor: "8086", Device: "1d6b", Class: "010700", Driver: "isci"})
 	drive := map[string]string{"vendor": "SEAGATE", "model": "ST16", "wwid": "naa.5000c500a1b2c3d4"}
@@ -573,7 +573,7 @@ func TestTwoPathsToADriveAreOneDrive(t *testing.T) {
 	assert.Equal(t, "sg2", devices[0].Node)
 }
 
-func TestADiskOnUSBIsToldFromOneOfTheMachine(t *testing.T) {
+func TestTellsUSBDiskFromInternal(t *testing.T) {
 	m := sysfstest.NewMachine()
 	m.SCSI(sysfstest.Disk{Below: "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1:1.0/host8/target8:0:0", Address: "8:0:0:0", Attributes: map[string]string{"vendor": "AMI", "model": "Virtual HDisk0"}})
 	devices := scan(t, newHost(t, m)).Devices
@@ -619,7 +619,7 @@ func TestANameOfTheDevlinkDriverMayStandInForAnAddress(t *testing.T) {
 	assert.True(t, host.WeakerID("pci.14e4-1750.0000:3b:00.0", card))
 }
 
-func TestFindReadsOnlyTheDeviceItLooksFor(t *testing.T) {
+func TestFindReadsOnlyItsDevice(t *testing.T) {
 	m := sysfstest.NewMachine()
 	for i := range 4 {
 		addCard(m, fmt.Sprintf("0000:%02x:00", 0x10+i), 0x10*i, 2, counter(fmt.Sprintf("p%d-", i)))
@@ -659,7 +659,7 @@ func TestFindReadsOnlyTheDrivesWhoseSerialNumberTheIDNames(t *testing.T) {
 	require.ErrorContains(t, err, "2 devices claim the unique id")
 }
 
-func TestFindKnowsTheIDsOnlyDriversKnow(t *testing.T) {
+func TestFindKnowsDriversIDs(t *testing.T) {
 	m := sysfstest.NewMachine()
 	for i := range 3 {
 		addCard(m, fmt.Sprintf("0000:%02x:00", 0x10+i), 0x10*i, 2, counter(fmt.Sprintf("p%d-", i)))
@@ -677,7 +677,7 @@ func TestFindKnowsTheIDsOnlyDriversKnow(t *testing.T) {
 	assert.False(t, found, "the id sysfs would give is not the device's")
 }
 
-func TestFindTellsAbsenceFromIgnorance(t *testing.T) {
+func TestFindTellsAbsentFromUnread(t *testing.T) {
 	h := newHost(t, server(), &reader{})
 	_, found, err := h.Find(t.Context(), inventory.NIC, mac(0x99))
 	require.NoError(t, err)
@@ -703,7 +703,7 @@ func TestFindTellsAbsenceFromIgnorance(t *testing.T) {
 	assert.True(t, found, "what is there is there")
 }
 
-func TestFindReadsADeviceWhereverItIsNow(t *testing.T) {
+func TestFindFollowsMovedDevice(t *testing.T) {
 	m := server()
 	h := newHost(t, m, &reader{})
 	before := scan(t, h).Devices[1]
@@ -788,8 +788,8 @@ func TestIdentityDoesNotDependOnWhatTheKernelCallsThings(t *testing.T) {
 	})
 }
 
-// TestEveryFunctionIsInExactlyOneCard scatters functions over slots.
-func TestEveryFunctionIsInExactlyOneCard(t *testing.T) {
+// TestEachFunctionIsInOneCard scatters functions over slots.
+func TestEachFunctionIsInOneCard(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m, slots, physical := sysfstest.NewMachine(), map[string]bool{}, map[string]bool{}
 		for range rapid.IntRange(0, 12).Draw(r, "functions") {

@@ -50,7 +50,7 @@ func machineOf(t *testing.T, spec simhost.Spec) (*simhost.Machine, *host.Host) {
 	return m, h
 }
 
-func TestAWholeMachineIsReadThroughItsTools(t *testing.T) {
+func TestReadsMachineThroughTools(t *testing.T) {
 	m, h := simulated(t)
 	boot, err := m.BootID()
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestAWholeMachineIsReadThroughItsTools(t *testing.T) {
 }
 
 // A controller is listed beside the drives behind it, by what its driver says, and does not change their names.
-func TestAStorageControllerOfAMachineIsListed(t *testing.T) {
+func TestListsStorageController(t *testing.T) {
 	_, without := simulated(t)
 	for name, c := range map[string]simhost.Controller{
 		"500605b00dd9c7b0":           {PCI: "0000:19:00.0", DeviceID: "00ac", SASAddress: "500605b00dd9c7b0", Serial: "SP81928512"},
@@ -100,7 +100,7 @@ func TestAStorageControllerOfAMachineIsListed(t *testing.T) {
 }
 
 // A SATA drive is a disk of the SCSI layer, whose whole model and version only the drive itself tells.
-func TestASATADriveIsReadThroughItsTools(t *testing.T) {
+func TestReadsSATADriveByTools(t *testing.T) {
 	spec := simhost.DefaultSpec("node-0", 7)
 	spec.SATA = []simhost.SATA{simhost.DefaultSATA(7)}
 	m, h := machineOf(t, spec)
@@ -121,7 +121,7 @@ func TestASATADriveIsReadThroughItsTools(t *testing.T) {
 }
 
 // F17 with real tools: what one of them says or does concerns its device alone, whose identity stays the same.
-func TestAToolThatFailsConcernsItsDeviceAlone(t *testing.T) {
+func TestFailedToolSparesOthers(t *testing.T) {
 	m, h := simulated(t)
 	healthy := ids(scan(t, h).Devices)
 	require.NoError(t, m.SetFault(simhost.Fault{Kind: simhost.Fail, Device: "nic0", Stderr: "-E- Cannot open Device"}))
@@ -141,7 +141,7 @@ func TestAToolThatFailsConcernsItsDeviceAlone(t *testing.T) {
 }
 
 // R001-2: what is unplugged is gone at the next look, which a change of the fingerprint calls for.
-func TestAnUnpluggedDriveIsGoneAndComesBack(t *testing.T) {
+func TestUnpluggedDriveComesBack(t *testing.T) {
 	m, h := simulated(t)
 	look := func() (string, []string) {
 		t.Helper()
@@ -163,7 +163,7 @@ func TestAnUnpluggedDriveIsGoneAndComesBack(t *testing.T) {
 	assert.Equal(t, all, back)
 }
 
-func TestACardTellsItsProductAndNumbers(t *testing.T) { // R001-4, R001-8
+func TestCardTellsProductNumbers(t *testing.T) { // R001-4, R001-8
 	_, h := simulated(t)
 	spec := simhost.DefaultSpec("node-0", 7)
 	cards := map[string]simhost.NIC{}

@@ -12,7 +12,7 @@ import (
 )
 
 // Rules select by these names: a newer database must not change one without being noticed.
-func TestNamesOfVendorsStayAsTheyAre(t *testing.T) {
+func TestVendorNamesStayTheSame(t *testing.T) {
 	want := map[pciID]string{
 		{"025e", ""}: "Solidigm", {"1000", ""}: "Broadcom / LSI", {"1022", ""}: "Advanced Micro Devices, Inc. [AMD]",
 		{"1077", ""}: "QLogic Corp.", {"10df", ""}: "Emulex Corporation", {"10ec", ""}: "Realtek Semiconductor Co., Ltd.",
@@ -29,7 +29,7 @@ func TestNamesOfVendorsStayAsTheyAre(t *testing.T) {
 	assert.Equal(t, want, namesOf(t, want))
 }
 
-func TestTheEnvironmentHasNoSayInNames(t *testing.T) {
+func TestNamesIgnoreEnvironment(t *testing.T) {
 	t.Setenv("PCIDB_PATH", "/dev/null")
 	t.Setenv("PCIDB_CHROOT", t.TempDir())
 	want := map[pciID]string{{"8086", "1572"}: "Ethernet Controller X710 for 10GbE SFP+", {"8086", ""}: "Intel Corporation"}

@@ -142,7 +142,7 @@ func TestUseOfADrive(t *testing.T) {
 	}
 }
 
-func TestUseOfAnNVMeDriveIsThatOfAllItsPorts(t *testing.T) {
+func TestNVMeUseCountsAllPorts(t *testing.T) {
 	for name, block := range map[string]string{
 		"below its first controller": "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/nvme/nvme0/nvme0n1",
 		"below the other one":        "sys/devices/pci0000:00/0000:00:01.0/0000:81:00.0/nvme/nvme1/nvme0n1",
@@ -173,7 +173,7 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	assert.Zero(t, use, "a network adapter is no drive")
 }
 
-func TestArraysOfAHostAndOfItsDrives(t *testing.T) {
+func TestArraysOfHostAndDrives(t *testing.T) {
 	m := blocks{sysfstest.NewMachine()}
 	m.disk("sda", "sg0", "0:0:0:0", "8:0", "sda1")
 	m.disk("sdb", "sg1", "0:0:1:0", "8:16", "sdb1")

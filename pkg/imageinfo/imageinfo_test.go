@@ -25,7 +25,7 @@ func TestACabinetSaysWhatItIsFor(t *testing.T) {
 	assert.Equal(t, []Firmware{{Versions: []string{"2.19.1"}, Boards: []string{"230c8b18-8d9b-53ec-838b-6cfc0383493a", "3db22676-3287-51ae-9d3d-1a7f7eb9cf91"}, GUIDs: true}}, got)
 }
 
-func TestAnImageOfAnotherFormatSaysNothing(t *testing.T) {
+func TestOtherFormatSaysNothing(t *testing.T) {
 	for _, content := range []string{"", "x", strings.Repeat("firmware", 100)} {
 		path := filepath.Join(t.TempDir(), "image")
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
@@ -36,7 +36,7 @@ func TestAnImageOfAnotherFormatSaysNothing(t *testing.T) {
 }
 
 // A vendor's own tool may take a cabinet too, which need not be compressed as fwupd reads it.
-func TestACabinetThatIsNotForFwupdSaysNothing(t *testing.T) {
+func TestForeignCabinetSaysNothing(t *testing.T) {
 	mszip, err := os.ReadFile("../unpack/testdata/mszip.cab")
 	require.NoError(t, err)
 	lzx := bytes.Clone(mszip)
@@ -98,7 +98,7 @@ func TestMetainfoThatDoesNotSayWhatItIsForIsRefused(t *testing.T) {
 }
 
 // fwupd spells such a version in another way, which depends on the vendor.
-func TestAVersionThatIsANumberIsNotCompared(t *testing.T) {
+func TestNumericVersionNotCompared(t *testing.T) {
 	for _, v := range []string{"131073", "0x20001", ""} {
 		got, err := metainfo(strings.NewReader(strings.Replace(good, "1.2.3", v, 1)))
 		require.NoError(t, err)

@@ -40,7 +40,7 @@ func TestAnImageOfAnAdapterSaysItsVersionAndItsBoard(t *testing.T) {
 }
 
 // The file is for tests of other packages.
-func TestTheImageForOtherTestsIsUpToDate(t *testing.T) {
+func TestSharedImageIsUpToDate(t *testing.T) {
 	want := adapter{[3]uint16{22, 41, 1000}, "MT_0000000436"}.fs3()
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		require.NoError(t, os.WriteFile("testdata/fs3.bin", want, 0o600))
@@ -81,7 +81,7 @@ func TestTheRealToolReadsTheSame(t *testing.T) {
 	}
 }
 
-func TestADamagedImageOfAnAdapterIsAnError(t *testing.T) {
+func TestDamagedAdapterImageFails(t *testing.T) {
 	flip := func(at int) func([]byte) []byte {
 		return func(b []byte) []byte { b[at]++; return b }
 	}
@@ -131,7 +131,7 @@ func sections(entry tocEntry, times int) func([]byte) []byte {
 }
 
 // What is not known is not guessed.
-func TestAnImageOfAnUnknownLayoutSaysNothing(t *testing.T) {
+func TestUnknownLayoutSaysNothing(t *testing.T) {
 	set := func(at int, to byte) func([]byte) []byte {
 		return func(b []byte) []byte { b[at] = to; return b }
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // The images of the labs say of themselves what their sources say of them, or nothing.
-func TestSimulatedImagesSayWhatTheyAre(t *testing.T) {
+func TestSimulatedImagesAreHonest(t *testing.T) {
 	guid := simhost.DefaultSpec("n1", 1).BIOS.GUID
 	for kind, o := range map[simhost.ImageKind]simhost.ImageOptions{
 		simhost.NICImage:  {Version: "22.41.1000", PSID: "MT_0000000359"},

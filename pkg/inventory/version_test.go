@@ -8,7 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-func TestVersionsAreOrderedSectionBySection(t *testing.T) {
+func TestOrdersVersionsBySection(t *testing.T) {
 	for _, c := range []struct {
 		a, b   inventory.Version
 		format inventory.VersionFormat

@@ -47,8 +47,8 @@ func TestStepsThatUpdatesDoNotNeedAreOffByDefault(t *testing.T) {
 	assert.Len(t, c.All(), 21+6+1)
 }
 
-// TestPriorityZeroNeverRunsAndIsNotListed proves R003-10, R003-14.
-func TestPriorityZeroNeverRunsAndIsNotListed(t *testing.T) {
+// TestPriorityZeroNeverRuns proves R003-10, R003-14.
+func TestPriorityZeroNeverRuns(t *testing.T) {
 	c, err := plan.NewCatalog(map[string]int32{"disk.flash": 0, "bios.archive": 0})
 	require.NoError(t, err)
 	assert.NotContains(t, keys(c.Enabled()), "disk.flash")
@@ -72,8 +72,8 @@ func TestOverrideReorders(t *testing.T) {
 	}, steps[:11])
 }
 
-// TestOwnStepOfADriverIsForItsDevicesAlone proves R003-6.
-func TestOwnStepOfADriverIsForItsDevicesAlone(t *testing.T) {
+// TestOwnStepForItsDevicesOnly proves R003-6.
+func TestOwnStepForItsDevicesOnly(t *testing.T) {
 	c, err := plan.NewCatalog(map[string]int32{"sim.erase": 850}, erase)
 	require.NoError(t, err)
 	var got []plan.Step
@@ -111,8 +111,8 @@ func TestTieBetweenInterfacesGoesBIOSThenNICThenDisk(t *testing.T) {
 	assert.Equal(t, []int{1, 2}, []int{at("nic.verify-firmware") - at("node.verify-inventory"), at("sim.look") - at("node.verify-inventory")})
 }
 
-// TestCatalogNoHostCanWorkWithIsRefused proves R003-19.
-func TestCatalogNoHostCanWorkWithIsRefused(t *testing.T) {
+// TestRefusesUnworkableCatalog proves R003-19.
+func TestRefusesUnworkableCatalog(t *testing.T) {
 	sim := func(kind plan.Kind) plan.Definition { return plan.Definition{Kind: kind, Interface: "sim"} }
 	for name, c := range map[string]struct {
 		priorities map[string]int32
@@ -167,7 +167,7 @@ func TestTooManyStepsAreRefused(t *testing.T) {
 }
 
 // Whatever is configured: what loads keeps the order an update needs, and gives the same list for any order of devices.
-func TestWhateverLoadsKeepsTheOrderOfAnUpdate(t *testing.T) {
+func TestLoadedCatalogKeepsOrder(t *testing.T) {
 	all, err := plan.NewCatalog(nil, erase)
 	require.NoError(t, err)
 	stage := map[plan.Kind]int{}

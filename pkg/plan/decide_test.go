@@ -73,7 +73,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestFactsOfADeviceSayWhyItIsUnknown(t *testing.T) {
+func TestFactsSayWhyDeviceUnknown(t *testing.T) {
 	assert.Equal(t, "EIO", plan.FactsOf(inventory.Device{Driver: "sim", Err: errors.New("EIO")}).Unreadable)
 	assert.NotEmpty(t, plan.FactsOf(inventory.Device{Driver: "sim"}).Unreadable, "a driver that reports nothing read nothing")
 	assert.Empty(t, plan.FactsOf(inventory.Device{}).Unreadable, "a device without a driver was not to be read")

@@ -10,7 +10,7 @@ import (
 )
 
 // What may be flashed over which running version, and what is flashed first (R002-13, R002-65, R002-66).
-func TestPathsDecideWhatIsFlashedOverWhat(t *testing.T) {
+func TestPathsDecideWhatIsFlashed(t *testing.T) {
 	middle := inventory.Digest{2}
 	needs := func(p ...plan.Edge) plan.Desired {
 		return plan.Desired{Version: "3.0", Digest: digest, AllowDowngrade: true, Path: p}

@@ -38,7 +38,7 @@ func TestRequestedStepsRunInTheGivenOrderAndNoOther(t *testing.T) {
 	}
 }
 
-func TestRequestThatCannotBeMetNamesWhy(t *testing.T) {
+func TestImpossibleRequestSaysWhy(t *testing.T) {
 	c, err := plan.NewCatalog(nil, erase)
 	require.NoError(t, err)
 	for want, requests := range map[string][]plan.Request{

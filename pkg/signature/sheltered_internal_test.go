@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPanicOfTheLibraryIsAnError(t *testing.T) {
+func TestLibraryPanicIsAnError(t *testing.T) {
 	require.ErrorContains(t, sheltered(func() error { panic("index out of range") }), "index out of range")
 	require.NoError(t, sheltered(func() error { return nil }))
 }

@@ -231,7 +231,7 @@ func TestOnlyABundleOfThisFileByATrustedIdentityHolds(t *testing.T) {
 }
 
 // The bundle and the root are of a Sigstore in a cluster and of cosign, and come with the library.
-func TestTakesABundleThatCosignWrote(t *testing.T) {
+func TestTakesCosignBundle(t *testing.T) {
 	b, err := data.Bundle(t, "othername.sigstore.json").MarshalJSON()
 	require.NoError(t, err)
 	root, err := data.TrustedRoot(t, "scaffolding.json").MarshalJSON()
@@ -248,7 +248,7 @@ func TestTakesABundleThatCosignWrote(t *testing.T) {
 	requireReason(t, signature.Invalid, read(t, file).Verify(trusted(t, public), attestation, now))
 }
 
-func TestRefusesARootOrAnIdentityThatIsNone(t *testing.T) {
+func TestRefusesBadRootOrIdentity(t *testing.T) {
 	sigstore := signaturetest.New(t)
 	one := []signature.Identity{identity(issuer, subject)}
 	without := func(change func(*prototrustroot.TrustedRoot)) []byte { return sigstore.Root(t, change) }

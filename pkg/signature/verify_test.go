@@ -135,7 +135,7 @@ func TestOnlyASignatureOfThisFileByATrustedKeyHolds(t *testing.T) {
 }
 
 // The files of testdata were written by minisign 0.11 and openssl 3.0; their private keys are gone.
-func TestTakesWhatOtherProgramsWrite(t *testing.T) {
+func TestTakesForeignSignatures(t *testing.T) {
 	data := func(name string) []byte {
 		t.Helper()
 		b, err := os.ReadFile(filepath.Join("testdata", name))
@@ -170,7 +170,7 @@ func TestACertificateIsAKeyForAsLongAsItIsValid(t *testing.T) {
 	}
 }
 
-func TestKeysThatCannotBeUsedAreAnError(t *testing.T) {
+func TestUnusableKeysAreAnError(t *testing.T) {
 	_, p384 := newECDSA(t, elliptic.P384())
 	private, p256 := newECDSA(t, elliptic.P256())
 	der, err := x509.MarshalECPrivateKey(private)

@@ -11,7 +11,7 @@ import (
 )
 
 // Why a node reboots for a card that others of its kind do not need a reboot for is said in the job.
-func TestWhyAnActivationTakesARebootIsSaid(t *testing.T) {
+func TestSaysWhyActivationReboots(t *testing.T) {
 	const why = "InUse: 0000:3b:00.0 has 8 virtual functions, which a reset would remove"
 	f := ready
 	nic := step.Device{Running: "1", Stored: "2", Activation: inventory.ActivateReboot, ActivationMessage: why}

@@ -34,7 +34,7 @@ func TestNodeWithNothingToDoStaysInServiceAndIsNotWritten(t *testing.T) {
 }
 
 // A job that has written nothing by its deadline ends, wherever it waits, and the node goes back.
-func TestJobThatWroteNothingEndsAtItsDeadline(t *testing.T) {
+func TestUnwrittenJobEndsAtDeadline(t *testing.T) {
 	f := ready
 	f.Devices = map[string]step.Device{"nic": {Running: "1"}, "disk": {Running: "1"}}
 	f.Maintenance, f.MaintenanceMessage = step.MaintenanceRequested, "draining"
@@ -71,7 +71,7 @@ func TestJobRequestsNoFourthReboot(t *testing.T) {
 }
 
 // A step that only looks does its work in rounds, and not without end.
-func TestStepThatIsNeverDoneIsGivenUp(t *testing.T) {
+func TestGivesUpEndlessStep(t *testing.T) {
 	r := taskJob(t, plan.Request{Name: "verify-inventory"})
 	for range step.MaxTaskAttempts {
 		require.Equal(t, step.Begin, next(r, ready).Verb)

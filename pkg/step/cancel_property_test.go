@@ -57,7 +57,7 @@ func (w *world) judgeCancellation(r step.Record, f step.Facts, a step.Action) {
 }
 
 // After a cancellation by force no step of a driver that changes something does another round, whatever dies when (R000-66).
-func TestEveryScheduleOfStepsCancelledByForce(t *testing.T) {
+func TestEveryScheduleUnderForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &stage{
 			t: t, r: taskJob(t, plan.Request{Name: "verify-inventory"}, plan.Request{Name: "erase"}, plan.Request{Name: "reset-bios-settings"}),

@@ -54,7 +54,7 @@ func TestCancelTakesEffectAsSoonAsTheStepAllows(t *testing.T) {
 }
 
 // A write that was cancelled ends as it does; the step after it does not begin.
-func TestCancelledWriteIsReadBackFirst(t *testing.T) {
+func TestReadsBackCancelledWrite(t *testing.T) {
 	f := cancelled(ready)
 	r := at(plan.Flash, running)
 	f.Devices["disk"] = step.Device{WriteRunning: true}
@@ -184,7 +184,7 @@ func TestForceEndsNoWriteOfFirmware(t *testing.T) {
 
 // Force begins no further round of a step that is not part of every update, and does not repeat it after an interruption. The
 // round that runs is waited for (R000-66).
-func TestForceEndsAStepBetweenItsRounds(t *testing.T) {
+func TestForceEndsStepAfterRound(t *testing.T) {
 	round := until(taskJob(t, plan.Request{Name: "erase"}), "erase")
 	returned(step.Returned{Again: true})(&round.Steps[round.Current()])
 	assert.Equal(t, step.Begin, next(round, cancelled(ready)).Verb, "without force its rounds are one step")

@@ -61,8 +61,8 @@ func TestGateRunsAfterAPowerLossThatLeftNoVerdict(t *testing.T) {
 	}
 }
 
-// TestSilenceIsNoSuccessOfTheGate proves R002-17.
-func TestSilenceIsNoSuccessOfTheGate(t *testing.T) {
+// TestSilenceDoesNotPassGate proves R002-17.
+func TestSilenceDoesNotPassGate(t *testing.T) {
 	s := &scene{bootID: "boot-1", now: time.Unix(100, 0)}
 	r, _ := s.pass(judging(0), step.Facts{HealthKnown: true})
 	for _, waited := range []time.Duration{0, time.Hour, 1000 * time.Hour} {
@@ -91,8 +91,8 @@ func TestOnlyTheGateWritesVerdicts(t *testing.T) {
 	}
 }
 
-// TestSameBootIDIsNoRebootAndJudgesNothing proves R002-48.
-func TestSameBootIDIsNoRebootAndJudgesNothing(t *testing.T) {
+// TestSameBootIDIsNoReboot proves R002-48.
+func TestSameBootIDIsNoReboot(t *testing.T) {
 	s := &scene{bootID: "boot-1", now: time.Unix(100, 0)}
 	r := at(plan.Reboot, returned(step.Returned{}))
 	staged := map[string]step.Device{

@@ -126,7 +126,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestAllDevicesAreReadBackThoughOneFails(t *testing.T) {
+func TestReadsAllBackIfOneFails(t *testing.T) {
 	r := at(plan.Verify, running)
 	facts := step.Facts{BootID: "boot-1", Devices: map[string]step.Device{"nic": {Running: "1"}, "disk": {Running: "2"}}}
 	now := time.Unix(0, 0)
@@ -157,7 +157,7 @@ func TestDevicesAreReadOnlyWhereTheyAreDecidedFrom(t *testing.T) {
 	assert.Equal(t, []string{"nic"}, step.Wanted(at(plan.Flash, running)))
 }
 
-func TestHealthThatCannotBeJudgedSaysWhy(t *testing.T) {
+func TestUnjudgedHealthSaysWhy(t *testing.T) {
 	a := step.Next(at(plan.Health, running), step.Facts{BootID: "boot-1", HealthMessage: "list devices of class NIC: EIO"}, step.DefaultLimits())
 	assert.Equal(t, step.Await, a.Verb)
 	assert.Contains(t, a.Message, "class NIC: EIO")

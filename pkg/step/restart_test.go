@@ -58,7 +58,7 @@ func TestDriverThatChangedRestartsAtTheFirstStep(t *testing.T) {
 
 // A plugin may change while the process goes on.
 // It proves R003-30.
-func TestDriverThatChangedBeforeAStepRestarts(t *testing.T) {
+func TestDriverChangeRestartsJob(t *testing.T) {
 	f := drivers("2")
 	f.Interrupted = false
 	r := checked(at(plan.Flash, running))
@@ -121,7 +121,7 @@ func TestDriverChangeDoesNotRestart(t *testing.T) {
 }
 
 // However often drivers change and the process dies: a device is not written more often than without that.
-func TestRestartsGiveNoFurtherAttempts(t *testing.T) {
+func TestRestartsAddNoAttempts(t *testing.T) {
 	r := checked(at(plan.Flash, runningTwice))
 	r = apply(r, drivers("2"))
 	r = until(r, plan.Flash)

@@ -119,7 +119,7 @@ func TestDeviceThatWasChangedIsNotWaitedForWithoutEnd(t *testing.T) {
 }
 
 // What is read back after a restore failed does not hide why it failed.
-func TestFirstFailureOfARollbackIsKept(t *testing.T) {
+func TestKeepsFirstRollbackFailure(t *testing.T) {
 	r := at(plan.Verify, running)
 	for i := range r.Updates {
 		r.Updates[i].From, r.Updates[i].Rollback = "1", inventory.RollbackReadBack

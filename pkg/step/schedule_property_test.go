@@ -24,7 +24,7 @@ func TestEverySchedulePropertyHolds(t *testing.T) {
 }
 
 // What once violated an invariant, and lies beyond the schedules above, is run for ever.
-func TestSchedulesThatOnceFailedAreSound(t *testing.T) {
+func TestOnceFailedSchedulesHold(t *testing.T) {
 	for _, seed := range []uint64{36_830, 55_349, 83_622} { // a node judged again that may have been returned already
 		requireSound(t, seed, sound)
 	}
@@ -37,7 +37,7 @@ func requireSound(t *testing.T, seed uint64, change func(*world)) {
 	}
 }
 
-func TestScheduleOfASeedIsAlwaysTheSame(t *testing.T) {
+func TestSeedFixesSchedule(t *testing.T) {
 	for seed := range uint64(50) {
 		_, first := play(seed, sound)
 		_, second := play(seed, sound)

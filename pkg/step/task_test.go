@@ -55,7 +55,7 @@ func apply(r step.Record, f step.Facts) step.Record {
 	return step.Apply(r, next(r, f), f.BootID, time.Unix(0, 0))
 }
 
-func TestStepThatOnlyLooksNeedsNoMaintenance(t *testing.T) {
+func TestReadStepNeedsNoMaintenance(t *testing.T) {
 	f := ready
 	f.Maintenance = step.MaintenanceNotInstalled
 	r := taskJob(t, plan.Request{Name: "verify-inventory"}, plan.Request{Name: "verify-firmware", Device: "disk"})

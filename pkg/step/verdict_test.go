@@ -40,7 +40,7 @@ func verifying(r step.Record, device string) step.Record {
 }
 
 // A device that the job found at its target and did not change is not at fault, whatever it runs.
-func TestOnlyWhatTheJobChangedIsBlamed(t *testing.T) {
+func TestBlamesOnlyWhatJobChanged(t *testing.T) {
 	f := ready
 	f.Devices = map[string]step.Device{"nic": {Running: "1"}, "disk": {Running: "1"}}
 	for device, blames := range map[string][]string{"disk": {"disk"}, "nic": nil} {

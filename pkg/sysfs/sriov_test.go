@@ -11,7 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs/sysfstest"
 )
 
-func TestLockdownIsTheLevelInBrackets(t *testing.T) {
+func TestLockdownIsBracketedLevel(t *testing.T) {
 	for content, want := range map[string]string{
 		"[none] integrity confidentiality": "", "none [integrity] confidentiality": "integrity", "none integrity [confidentiality]": "confidentiality",
 	} {
@@ -47,7 +47,7 @@ func TestVirtualFunctionsAreCountedByTheKernel(t *testing.T) {
 	assert.ErrorContains(t, err, "sriov_numvfs")
 }
 
-func TestSlotFunctionsAreOfAllClasses(t *testing.T) {
+func TestSlotFunctionsOfAllClasses(t *testing.T) {
 	m := sysfstest.NewMachine()
 	for address, driver := range map[string]string{"0000:3b:00.0": "mlx5_core", "0000:3b:00.2": "rshim_pcie", "0000:3c:00.0": "nvme"} {
 		m.PCI(sysfstest.Function{Address: address, Vendor: "15b3", Device: "a2d6", Class: "080100", Driver: driver})

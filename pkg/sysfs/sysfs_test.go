@@ -30,7 +30,7 @@ func broken(m sysfstest.Machine, path string, err error) fs.FS {
 	return sysfstest.Broken{FS: m, Errors: map[string]error{path: err}}
 }
 
-func TestNothingIsReadWhereNothingIs(t *testing.T) {
+func TestEmptyTreeReadsNothing(t *testing.T) {
 	for name, tree := range map[string]fs.FS{"memory": sysfstest.NewMachine(), "disk": os.DirFS(t.TempDir())} {
 		t.Run(name, func(t *testing.T) {
 			dmi, err := sysfs.ReadDMI(tree)
@@ -58,7 +58,7 @@ func TestNothingIsReadWhereNothingIs(t *testing.T) {
 	}
 }
 
-func TestPCIFunctionsArePhysicalAndOfTheClass(t *testing.T) {
+func TestPhysicalFunctionsOfClass(t *testing.T) {
 	m := sysfstest.NewMachine()
 	m.PCI(sysfstest.Function{Address: "0000:3b:00.1", Vendor: "15b3", Device: "101d", Class: "020700"})
 	dir := m.PCI(sysfstest.Function{Address: "0000:3b:00.0", Vendor: "15b3", Device: "101d", Class: "020000", Driver: "mlx5_core"})
@@ -81,7 +81,7 @@ func TestPCIFunctionsArePhysicalAndOfTheClass(t *testing.T) {
 }
 
 // ghw lists no function at all then.
-func TestAnEntryThatGHWCannotReadHidesNoOther(t *testing.T) {
+func TestUnreadableEntryHidesNone(t *testing.T) {
 	t.Setenv("PCIDB_PATH", os.DevNull)
 	m := sysfstest.NewMachine()
 	m.PCI(sysfstest.Function{Address: "0000:3b:00.0", Vendor: "15b3", Device: "101d", Class: "020000"})
@@ -126,7 +126,7 @@ func TestPCISerialNumberIsFoundInTheExtendedCapabilities(t *testing.T) {
 	assert.Empty(t, got, "who is not root sees 64 bytes")
 }
 
-func TestNetInterfacesBelongToADevice(t *testing.T) {
+func TestNetInterfacesOfDevice(t *testing.T) {
 	m := sysfstest.NewMachine()
 	m.Virtual("veth0", "aa:bb:cc:dd:ee:ff")
 	m.File("sys/class/net/bonding_masters", "bond0")
@@ -200,7 +200,7 @@ func TestNVMeControllersAreDrives(t *testing.T) {
 	assert.Equal(t, []sysfs.NVMeNamespace{{ID: 1, WWID: "eui.1"}, {ID: 2, WWID: "eui.2"}, {ID: 3, WWID: "eui.3"}}, c.Namespaces, "paths of multipath are namespaces")
 }
 
-func TestSCSIDisksTellTheirTransport(t *testing.T) {
+func TestSCSIDisksTellTransport(t *testing.T) {
 	m := sysfstest.NewMachine()
 	hba := m.PCI(sysfstest.Function{Address: "0000:18:00.0", Vendor: "1000", Device: "00e6", Class: "010700", Driver: "mpt3sas"})
 	m.SCSI(sysfstest.Disk{
@@ -229,7 +229,7 @@ func TestSCSIDisksTellTheirTransport(t *testing.T) {
 	assert.Equal(t, []string{"SEAGATE", "ST16000NM004J", "E004", "ZC1ABCDE", "naa.5000c500a1b2c3d4", "sg1", "sda", "sd"}, []string{d.Vendor, d.Model, d.Rev, d.Serial, d.WWID, d.Generic, d.Block, d.Device.Driver})
 }
 
-func TestVirtioDisksAreFoundOnAnyBus(t *testing.T) {
+func TestFindsVirtioOnAnyBus(t *testing.T) {
 	m := sysfstest.NewMachine()
 	function := m.PCI(sysfstest.Function{Address: "0000:00:02.0", Vendor: "1af4", Device: "1042", Class: "018000", Driver: "virtio-pci"})
 	m.Block(m.Virtio(function, "virtio1", "virtio_blk"), "vda", "root-disk")
@@ -248,7 +248,7 @@ func TestVirtioDisksAreFoundOnAnyBus(t *testing.T) {
 	assert.Nil(t, got[1].Device.Function)
 }
 
-func TestDMIFieldsOfRootAreEmptyForOthers(t *testing.T) {
+func TestRootDMIFieldsEmptyToOthers(t *testing.T) {
 	m := sysfstest.NewMachine()
 	m.DMI(map[string]string{"sys_vendor": "Lenovo", "product_name": "7X21", "product_uuid": "x", "bios_version": "1.2 ", "bios_date": "01/31/2026", "bios_release": "1.2", "bios_vendor": "AMI"})
 	got, err := sysfs.ReadDMI(broken(m, "sys/class/dmi/id/product_uuid", syscall.EACCES))
@@ -293,7 +293,7 @@ func TestESRTEntriesAreRead(t *testing.T) {
 	require.ErrorContains(t, got[0].Err, "entry0/fw_class")
 }
 
-func TestVariablesOfTheFirmwareAreRead(t *testing.T) {
+func TestReadsFirmwareVariables(t *testing.T) {
 	const guid = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 	m := sysfstest.NewMachine()
 	has, err := sysfs.HasEFIVariables(m)
@@ -316,7 +316,7 @@ func TestVariablesOfTheFirmwareAreRead(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EIO)
 }
 
-func TestThePartitionTableIsReadFromUdev(t *testing.T) {
+func TestReadsPartitionsFromUdev(t *testing.T) {
 	m := sysfstest.NewMachine()
 	id, kind, err := sysfs.PartitionEntry(m, "8:1")
 	require.NoError(t, err)
@@ -364,7 +364,7 @@ func TestAnUnreadableAttributeIsAnErrorOfItsEntryAlone(t *testing.T) {
 	require.ErrorContains(t, got[0].Err, "not a hexadecimal number")
 }
 
-func TestAListThatCannotBeReadIsAnError(t *testing.T) {
+func TestUnreadableListIsAnError(t *testing.T) {
 	m := sysfstest.NewMachine()
 	m.NVMe(sysfstest.Drive{Address: "0000:01:00.0", Name: "nvme0"})
 	for dir, read := range map[string]func(fs.FS) error{
@@ -382,7 +382,7 @@ func TestAListThatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestALinkOutOfTheHostRootIsRefused(t *testing.T) {
+func TestRefusesLinkOutOfRoot(t *testing.T) {
 	m := sysfstest.NewMachine()
 	m.Link("sys/class/net/evil", "sys/devices/x")
 	m.MapFS["sys/class/net/evil"].Data = []byte("../../../../etc")
@@ -390,7 +390,7 @@ func TestALinkOutOfTheHostRootIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "leads out of the host root")
 }
 
-func TestTextOfDevicesIsMadePrintable(t *testing.T) {
+func TestMakesDeviceTextPrintable(t *testing.T) {
 	m := sysfstest.NewMachine()
 	m.NVMe(sysfstest.Drive{Address: "0000:01:00.0", Name: "nvme0", Attributes: map[string]string{"model": "A\x00B\xff\x1b[31m  \x00"}})
 	got, err := sysfs.NVMeControllers(m)
@@ -461,7 +461,7 @@ func TestTheTreeOnADiskReadsLikeTheOneInMemory(t *testing.T) {
 	}
 }
 
-func TestSCSIHostsAreThoseOfControllers(t *testing.T) {
+func TestSCSIHostsOfControllers(t *testing.T) {
 	m := sysfstest.NewMachine()
 	hba := m.PCI(sysfstest.Function{Address: "0000:18:00.0", Vendor: "1000", Device: "00ac", Class: "010700", Driver: "mpt3sas"})
 	m.SCSIHost(hba, "host0", map[string]string{"host_sas_address": "0x500605b00dd9c7b0", "board_tracer": "SP81928512 ", "board_assembly": "03-50008-15003"})

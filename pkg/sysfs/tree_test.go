@@ -12,7 +12,7 @@ import (
 )
 
 // A driver that trusted a tree of files would flash the machine a simulated one runs on.
-func TestATreeOfFilesIsNotTheKernelsSysfs(t *testing.T) {
+func TestFileTreeIsNotRealSysfs(t *testing.T) {
 	dir := t.TempDir()
 	kernel, err := sysfs.DirFS(dir).Mounted()
 	require.NoError(t, err)

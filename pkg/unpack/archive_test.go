@@ -103,7 +103,7 @@ func zipped(name, content string) zip.FileHeader {
 // long is what one.bin holds in the archives that the tools of others made: testdata/README.md.
 const long = "one.bin=91000 bytes"
 
-func TestArchivesOfOtherToolsAreReadWhole(t *testing.T) {
+func TestReadsForeignArchives(t *testing.T) {
 	for name, format := range map[string]Format{"mszip.cab": Cabinet, "stored.cab": Cabinet, "bundle.tar.xz": TarXz, "bundle.tar.zst": TarZstd} {
 		assert.Equal(t, format, detected(t, filepath.Join("testdata", name)), name)
 		got, err := members(t, filepath.Join("testdata", name), format, Limits{})
@@ -302,7 +302,7 @@ func TestWalkEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestATroubledDiskIsNotADamagedArchive(t *testing.T) {
+func TestDiskFaultIsNoBadArchive(t *testing.T) {
 	f, err := os.Open("testdata/mszip.cab")
 	require.NoError(t, err)
 	err = Walk(t.Context(), f, Cabinet, Limits{}, func(_ string, open func() (io.Reader, error)) error {

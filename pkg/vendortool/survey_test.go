@@ -99,7 +99,7 @@ func TestWhatIsKnownOfATool(t *testing.T) {
 	}
 }
 
-func TestEachToolOfTheTableHasARangeOrNone(t *testing.T) {
+func TestEachToolHasRangeOrNone(t *testing.T) {
 	names := map[string]bool{}
 	for _, tool := range vendortool.Table() {
 		assert.False(t, names[tool.Name], "%s is in the table twice", tool.Name)
@@ -117,7 +117,7 @@ func TestEachToolOfTheTableHasARangeOrNone(t *testing.T) {
 }
 
 // A daemon that is to end does not wait for tools, and what could not be asked is no reason to leave devices alone.
-func TestTheSurveyEndsWithItsContext(t *testing.T) {
+func TestSurveyEndsWithContext(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "mstflint"), []byte("#!/bin/sh\nexec /bin/sleep 600\n"), 0o755))
 	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)

@@ -14,7 +14,7 @@ import (
 )
 
 // Whatever a provider serves, the catalog ends in the reason of it, nothing of the answer is listed, and it is asked again later.
-func TestBadCatalogsEndInTheirReason(t *testing.T) {
+func TestBadCatalogGetsItsReason(t *testing.T) {
 	const million = 1_000_000
 	entity := `<!DOCTYPE c [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;">]>`
 	for name, c := range map[string]struct {
@@ -71,7 +71,7 @@ func TestBadCatalogsEndInTheirReason(t *testing.T) {
 }
 
 // A mirror that hangs ends in the reason of it.
-func TestAMirrorThatHangsEndsInItsReason(t *testing.T) {
+func TestHangingMirrorGetsReason(t *testing.T) {
 	w := newWorld(t)
 	w.start(Bounds{Deadline: 50 * time.Millisecond})
 	w.node("n1", "PowerEdge R650", "1.0")

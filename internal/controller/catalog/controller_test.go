@@ -129,7 +129,7 @@ func TestADiscoveryThatIsDueAsks(t *testing.T) {
 }
 
 // A new process goes on where the old one was: what is fresh is not asked for, what is stale is, and what was found stays.
-func TestANewProcessAsksOnlyWhenItIsDue(t *testing.T) {
+func TestRestartAsksOnlyWhenDue(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "PowerEdge R650", "1.0")
 	w.look()
@@ -170,7 +170,7 @@ func TestADiscoveryCanBeRequested(t *testing.T) {
 }
 
 // A provider that fails says why; what it offered before stays, what others offer is new, and it is asked again later.
-func TestAProviderThatFailsKeepsWhatItOffered(t *testing.T) {
+func TestFailedProviderKeepsOffers(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "PowerEdge R650", "1.0")
 	w.look()
@@ -297,7 +297,7 @@ func TestANewComponentIsAskedFor(t *testing.T) {
 	assert.Equal(t, 2, w.net.count())
 }
 
-func TestACatalogThatIsDeletedIsForgotten(t *testing.T) {
+func TestForgetsDeletedCatalog(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "PowerEdge R650", "1.0")
 	w.look()
@@ -313,7 +313,7 @@ func TestACatalogThatIsDeletedIsForgotten(t *testing.T) {
 }
 
 // An edit replaces a discovery that still waits, and the queue is not left without one.
-func TestAnEditReplacesADiscoveryThatWaits(t *testing.T) {
+func TestEditReplacesPendingRun(t *testing.T) {
 	w := newWorld(t)
 	w.start(Bounds{Parallel: 1})
 	begun, letGo := make(chan string, 1), make(chan struct{})
@@ -369,7 +369,7 @@ func TestOnlyTheProviderThatFailedIsAskedAgain(t *testing.T) {
 }
 
 // One image that cannot be listed hides no other one.
-func TestAnImageThatCannotBeListedIsNamed(t *testing.T) {
+func TestNamesUnlistableImage(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "PowerEdge R650", "1.0")
 	w.source("odd", "1.1 \u00fcber")
@@ -402,7 +402,7 @@ func TestWhatIsLeftOutIsCounted(t *testing.T) {
 }
 
 // What providers said of a running version is known to a new process too, and it asks for one that it knows nothing of.
-func TestANewProcessKnowsWhatFixesAVersion(t *testing.T) {
+func TestRestartRemembersFixes(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "PowerEdge R650", "1.0")
 	w.node("n2", "PowerEdge R650", "1.1")
@@ -431,7 +431,7 @@ func TestANewProcessKnowsWhatFixesAVersion(t *testing.T) {
 }
 
 // The catalog default gives the others what they leave out, and looks for nothing itself.
-func TestTheDefaultCatalogIsInherited(t *testing.T) {
+func TestInheritsDefaultCatalog(t *testing.T) {
 	w := newWorld(t)
 	common := &v1alpha1.FirmwareCatalog{Spec: v1alpha1.FirmwareCatalogSpec{State: v1alpha1.CatalogActive, DiscoveryInterval: "1h", VersionsToStore: 2}}
 	common.Name, common.Generation = v1alpha1.DefaultCatalog, 1
@@ -472,7 +472,7 @@ func TestTheDefaultCatalogIsInherited(t *testing.T) {
 }
 
 // A pass reads the nodes and devices of its model, whatever else the fleet has.
-func TestAPassReadsOnlyWhatIsOfItsModel(t *testing.T) {
+func TestPassReadsOnlyItsModel(t *testing.T) {
 	w := newWorld(t)
 	const nodes, models = 200, 20
 	for i := range nodes {

@@ -52,7 +52,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 }
 
 // A discovery that does not end in time is ended, and another one runs in its place.
-func TestADiscoveryEndsAtItsDeadline(t *testing.T) {
+func TestDiscoveryEndsAtDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := NewDiscoveries(Bounds{Parallel: 1, Deadline: time.Minute}, time.Now)
 		ctx, stop := context.WithCancel(t.Context())

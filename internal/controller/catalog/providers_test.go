@@ -128,7 +128,7 @@ func TestContentThatBreaksAParserIsNotTheEndOfTheOperator(t *testing.T) {
 }
 
 // Metadata that was signed before what was used already is refused, and so is metadata whose signature does not say when.
-func TestMetadataThatIsReplayedIsRefused(t *testing.T) {
+func TestRefusesReplayedMetadata(t *testing.T) {
 	const url = "https://mirror.example.com/lvfs/firmware.xml"
 	content := `<components></components>`
 	w := newWorld(t)

@@ -104,7 +104,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestTheAnswerNamesThePodsAndWhyTheyStay(t *testing.T) {
+func TestAnswerSaysWhyPodsStay(t *testing.T) {
 	d := decide(facts{
 		request: &v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceDrain}, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), admitted: true,
 		left: &drain.Left{Pods: []string{"db/postgres-0"}, Refusal: "db/postgres-0: Cannot evict pod as it would violate the pod's disruption budget."},

@@ -179,7 +179,7 @@ func TestNodeGetsItsNodeFirmware(t *testing.T) {
 	require.Eventually(t, func() bool { return c.awaitFirmware("late").UID != first }, 10*time.Second, 10*time.Millisecond)
 }
 
-func TestDeletedNodeLeavesNothingBehind(t *testing.T) {
+func TestDeletedNodeLeavesNothing(t *testing.T) {
 	c := newCluster(t)
 	gone, stays := c.node("gone"), c.node("stays")
 	c.startOperatorWith(0)
@@ -353,7 +353,7 @@ func TestAJobEndsForGoodWhileItsDaemonStillReports(t *testing.T) {
 	apitest.RequireStatus(t, job, status.FailedStatus)
 }
 
-func TestNodeDeletedWhileTheOperatorWasDown(t *testing.T) {
+func TestNodeDeletedWhileDown(t *testing.T) {
 	c := newCluster(t)
 	gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: "00000000-0000-0000-0000-000000000001"}}
 	device, job := c.device(gone, "gone-bios"), c.job("gone", "gone-1")
@@ -366,7 +366,7 @@ func TestNodeDeletedWhileTheOperatorWasDown(t *testing.T) {
 	c.awaitGone(firmware)
 }
 
-func TestSharedMaintenanceIsLeftToTheOthers(t *testing.T) {
+func TestLeavesSharedMaintenance(t *testing.T) {
 	c := newCluster(t)
 	gone := c.node("gone")
 	c.startOperatorWith(0)
@@ -379,7 +379,7 @@ func TestSharedMaintenanceIsLeftToTheOthers(t *testing.T) {
 }
 
 // What a person asked for a machine that has not joined is kept and reported; an empty object is removed.
-func TestRequestForAMissingNodeIsKept(t *testing.T) {
+func TestKeepsMissingNodesRequest(t *testing.T) {
 	c := newCluster(t)
 	pinned := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: v1alpha1.NodeFirmwareSpec{
 		Pins: []v1alpha1.FirmwareRule{{Name: "p", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
@@ -401,7 +401,7 @@ func TestRequestForAMissingNodeIsKept(t *testing.T) {
 }
 
 // Names of Nodes may be used once, as where machines scale up and down.
-func TestANodeOfWhichNothingIsLeftIsForgotten(t *testing.T) {
+func TestForgetsVanishedNode(t *testing.T) {
 	c := newCluster(t)
 	c.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "gone"}})
 	clock := time.Now()
@@ -458,7 +458,7 @@ func (j *joining) Get(ctx context.Context, key client.ObjectKey, o client.Object
 
 // A NodeFirmware may be there before its Node. What a Node that joins while its name is looked at brings with it is not what was
 // left of one that is gone.
-func TestWhatANodeBringsWhileItJoinsIsKept(t *testing.T) {
+func TestKeepsWhatJoiningNodeBrings(t *testing.T) {
 	c := newCluster(t)
 	c.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	device := &v1alpha1.NodeDevice{}

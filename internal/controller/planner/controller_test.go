@@ -211,7 +211,7 @@ func (w *world) requireQuiet() {
 }
 
 // R000-28, R001-6: one job with all that differs, and only that.
-func TestAllDueUpdatesOfANodeBecomeOneJob(t *testing.T) {
+func TestOneJobForAllDueUpdates(t *testing.T) {
 	other := device("other", 2)
 	other.Spec.NodeName = "gpu-2"
 	w := newWorld(t, device("nic", 2), device("disk", 3), device("same", 1), device("free", 0), other)
@@ -227,7 +227,7 @@ func TestAllDueUpdatesOfANodeBecomeOneJob(t *testing.T) {
 }
 
 // Bad firmware must not take two drives of one array: the second one follows when the first one runs its new firmware.
-func TestOneJobUpdatesOneDriveOfAnArray(t *testing.T) {
+func TestOneDriveOfArrayPerJob(t *testing.T) {
 	member := func(name string, arrays ...string) *v1alpha1.NodeDevice {
 		d := device(name, 2)
 		d.Status.Arrays = arrays
@@ -247,7 +247,7 @@ func TestOneJobUpdatesOneDriveOfAnArray(t *testing.T) {
 }
 
 // A retry repeats what failed, and must not take another drive of the same array along.
-func TestARetryUpdatesOneDriveOfAnArray(t *testing.T) {
+func TestRetryTakesOneDriveOfArray(t *testing.T) {
 	disk0, disk1 := device("disk0", 1), device("disk1", 2)
 	disk0.Status.Arrays, disk1.Status.Arrays = []string{"md0"}, []string{"md0"}
 	w := newWorld(t, disk0, disk1, device("nic", 2))
@@ -312,7 +312,7 @@ func TestARetryHasRoomForWhatFailed(t *testing.T) {
 }
 
 // A drive may join an array while its job waits.
-func TestADriveThatJoinsAnArrayIsPlannedAgain(t *testing.T) {
+func TestReplansDriveJoiningArray(t *testing.T) {
 	a, b := device("disk", 2), device("disk", 2)
 	b.Status.Arrays = []string{"md0"}
 	assert.True(t, deviceChanged.Update(event.UpdateEvent{ObjectOld: a, ObjectNew: b}))
@@ -358,7 +358,7 @@ func TestWhatIsNotDue(t *testing.T) {
 }
 
 // What a device needs is judged by its facts alone: conditions the daemon wrote for older desired firmware do not matter.
-func TestConditionsOfTheDaemonAreNotTheJudge(t *testing.T) {
+func TestIgnoresDaemonsConditions(t *testing.T) {
 	for _, reason := range []string{v1alpha1.ReasonDowngradeForbidden, v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonPowerCycleRequired, v1alpha1.ReasonUpToDate} {
 		d := device("nic", 2)
 		meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason})
@@ -374,7 +374,7 @@ func setTrue(d *v1alpha1.NodeDevice, condition string) {
 }
 
 // A staged image is activated.
-func TestAStoredVersionThatDoesNotRunIsDue(t *testing.T) {
+func TestStagedVersionIsDue(t *testing.T) {
 	d := device("nic", 2)
 	d.Status.Firmware.Stored = "2"
 	w := newWorld(t, d)
@@ -384,7 +384,7 @@ func TestAStoredVersionThatDoesNotRunIsDue(t *testing.T) {
 }
 
 // R004-24: 20 edits in 30 seconds make one job, a minute after the last one.
-func TestEachChangeRestartsTheQuietPeriod(t *testing.T) {
+func TestChangeRestartsQuietPeriod(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	w.reconcile()
 	for i := range 20 {
@@ -401,7 +401,7 @@ func TestEachChangeRestartsTheQuietPeriod(t *testing.T) {
 	w.requireQuiet()
 }
 
-func TestANewLeaderWaitsTheQuietPeriodAgain(t *testing.T) {
+func TestNewLeaderWaitsQuietPeriod(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	w.reconcile()
 	w.clock = w.clock.Add(50 * time.Second)
@@ -430,7 +430,7 @@ func TestAQueuedJobIsReplacedWhenTheDesiredFirmwareChanges(t *testing.T) {
 }
 
 // An abort withdraws what is queued and queues nothing; what was admitted finishes.
-func TestAnAbortedPolicyWithdrawsTheQueuedJob(t *testing.T) {
+func TestAbortWithdrawsQueuedJob(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	require.NoError(t, w.Create(t.Context(), p))
@@ -487,7 +487,7 @@ func TestAQueuedJobThatWasAdmittedInTheMeantimeIsNotDeleted(t *testing.T) {
 }
 
 // The event of what won may be one that the planner does not watch, so no pass may rely on it.
-func TestALostRaceIsFollowedByAnotherPass(t *testing.T) {
+func TestAnotherPassAfterLostRace(t *testing.T) {
 	t.Run("a job changed while it was withdrawn", func(t *testing.T) {
 		w := newWorld(t, device("nic", 2))
 		w.settle()
@@ -598,7 +598,7 @@ func TestAJobSomebodyElseQueuedIsWaitedForAndNeverDeleted(t *testing.T) {
 }
 
 // A failed image is not tried again until the desired firmware changes or a person asks.
-func TestAFailedUpdateIsNotRepeatedByItself(t *testing.T) {
+func TestDoesNotRepeatFailedUpdate(t *testing.T) {
 	fails := []v1alpha1.JobStep{{Name: "preflight", Device: node + "-nic", State: v1alpha1.StepFailed}}
 	setup := func(t *testing.T) *world {
 		w := newWorld(t, device("nic", 2), device("disk", 2))
@@ -790,7 +790,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 }
 
 // Scans are requested as often as anybody likes: they must not make the planner forget what failed.
-func TestScansDoNotPushUpdatesOutOfTheHistory(t *testing.T) {
+func TestScansKeepUpdateHistory(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	var again time.Time
 	for range 3 {
@@ -829,7 +829,7 @@ func TestAMissingNodeGetsNoJob(t *testing.T) {
 	w.requireQuiet()
 }
 
-func TestTheNameOfAJobIsDeterministicAndValid(t *testing.T) {
+func TestJobNameIsStableAndValid(t *testing.T) {
 	assert.Equal(t, "n-e51ab99a", jobName("n", "a", "x"))
 	assert.NotEqual(t, jobName("n", "a", "x"), jobName("n", "b", "x"))
 	assert.NotEqual(t, jobName("n", "a", "x"), jobName("n", "a", "y"))
@@ -839,7 +839,7 @@ func TestTheNameOfAJobIsDeterministicAndValid(t *testing.T) {
 }
 
 // A cache that does not show the queued job yet cannot queue it twice.
-func TestAStaleCacheDoesNotQueueTwice(t *testing.T) {
+func TestStaleCacheQueuesOnce(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	f, err := w.planner.gather(t.Context(), node)
 	require.NoError(t, err)

@@ -168,7 +168,7 @@ func TestAQueuedJobThatIsNoLongerDueGoesThoughSomebodyElsesJobWaits(t *testing.T
 }
 
 // R002-26, I5: what was rolled back is not flashed again until a person lifts and asks; the other devices go on.
-func TestWhatWasRolledBackIsNotPlannedAgain(t *testing.T) {
+func TestDoesNotReplanRolledBack(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), device("disk", 3))
 	w.source("s", image(2, 2))
 	w.settle()
@@ -214,7 +214,7 @@ func over(to string, n int, from ...string) v1alpha1.UpgradeStep {
 }
 
 // R002-65: the versions on the way are flashed one after the other, each in a job of its own.
-func TestHopsAreFlashedOneAfterTheOther(t *testing.T) {
+func TestFlashesHopsOneByOne(t *testing.T) {
 	d := adapter("nic", 4)
 	d.Spec.Firmware.Path = []v1alpha1.UpgradeStep{over("4", 2, "1"), over("4", 3, "2")}
 	w := newWorld(t, d)
@@ -265,7 +265,7 @@ func unhealthySince(at time.Time) func(*v1alpha1.NodeDevice) {
 }
 
 // R002-12, R002-53: an unhealthy device gets neither the same nor a new target until a person clears it.
-func TestAnUnhealthyDeviceIsNotPlanned(t *testing.T) {
+func TestSkipsUnhealthyDevice(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), device("disk", 3))
 	w.edit("nic", unhealthySince(w.clock))
 	w.settle()
@@ -302,7 +302,7 @@ func TestAHeldNodeWithAnUnhealthyDeviceGetsNoJob(t *testing.T) {
 }
 
 // R003-25, I9: steps that failed have no desired firmware, so no change of it and no due update takes their node over.
-func TestANodeThatStepsHoldWaitsForAPerson(t *testing.T) {
+func TestNodeHeldByStepsNeedsPerson(t *testing.T) {
 	w := newWorld(t, adapter("nic", 0))
 	steps := w.byHand("steps", v1alpha1.JobTypeSteps)
 	w.assign("nic", 2)
@@ -381,7 +381,7 @@ func TestAHeldNodeIsNotRetriedWhileTheImageThatFailedIsQuarantined(t *testing.T)
 }
 
 // R002-11: a person pins an older version. It is flashed once, and nothing takes it back.
-func TestAPinToAnOlderVersionIsFlashedOnce(t *testing.T) {
+func TestFlashesOlderPinOnce(t *testing.T) {
 	d := adapter("nic", 2)
 	d.Status.Firmware.Running, d.Status.Firmware.Stored, d.Status.Firmware.VersionFormat = "2", "2", v1alpha1.VersionFormatDotted
 	w := newWorld(t, d)
@@ -411,7 +411,7 @@ func TestAPinToAnOlderVersionIsFlashedOnce(t *testing.T) {
 	w.requireQuiet()
 }
 
-func TestAnUpdateNamesAnImageOfWhatRuns(t *testing.T) {
+func TestUpdateNamesRunningImage(t *testing.T) {
 	unrestricted := image(1, 9)
 	unrestricted.BoardIDs = nil
 	otherBoard := image(1, 8)
@@ -469,7 +469,7 @@ func TestAJobHasTheWriteProtectionOfTheNodesPolicy(t *testing.T) {
 	w.requireQuiet()
 }
 
-func TestAJobHasTheRollbackOfTheNodesPolicy(t *testing.T) {
+func TestJobTakesPolicysRollback(t *testing.T) {
 	policy := func(name, pool string, require ...v1alpha1.Requirement) *v1alpha1.RolloutPolicy {
 		return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.RolloutPolicySpec{
 			Require: require, NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}},
@@ -491,7 +491,7 @@ func TestAJobHasTheRollbackOfTheNodesPolicy(t *testing.T) {
 	w.requireQuiet()
 }
 
-func TestAJobHasTheSoakOfTheNodesPolicy(t *testing.T) {
+func TestJobTakesPolicysSoak(t *testing.T) {
 	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: v1alpha1.RolloutPolicySpec{
 		HealthyFor: "5m",
 	}}
@@ -543,7 +543,7 @@ func TestAPoolThatCannotBeReadIsNotGuessed(t *testing.T) {
 	require.NoError(t, err, "a Node that is gone has no labels")
 }
 
-func TestAQuarantineWakesTheNodesItConcerns(t *testing.T) {
+func TestQuarantineWakesItsNodes(t *testing.T) {
 	hop, other := adapter("nic", 4), device("disk", 3)
 	hop.Spec.Firmware.Path = []v1alpha1.UpgradeStep{over(hop.Spec.Firmware.Version, 2, "1")}
 	other.Spec.NodeName = "gpu-2"

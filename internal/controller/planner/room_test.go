@@ -16,7 +16,7 @@ import (
 )
 
 // R000-58: while the queue of its policy is full no job is made for a node; it is made once there is room.
-func TestNoJobIsQueuedWhileTheQueueIsFull(t *testing.T) {
+func TestFullQueueTakesNoJob(t *testing.T) {
 	w := newWorld(t, device("nic", 2), &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"},
 		Spec: v1alpha1.RolloutPolicySpec{MaxQueued: new(int32(3))}})
 	queues := queue.New(w.planner.now)

@@ -130,7 +130,7 @@ func (c *cluster) delete(o client.Object) {
 	require.NoError(c, c.Client.Delete(c.Context(), o))
 }
 
-func TestAnAdmittedJobIsKeptUntilItHasEnded(t *testing.T) {
+func TestKeepsAdmittedJobUntilEnd(t *testing.T) {
 	c := newCluster(t)
 	require.NoError(t, c.Client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
 	c.start(false)
@@ -144,7 +144,7 @@ func TestAnAdmittedJobIsKeptUntilItHasEnded(t *testing.T) {
 	c.awaitGone(j)
 }
 
-func TestAFinishedJobIsNotProtectedAnyMore(t *testing.T) {
+func TestReleasesFinishedJob(t *testing.T) {
 	c := newCluster(t)
 	c.start(false)
 	j := c.job("j", v1alpha1.ConditionAdmitted)
@@ -157,7 +157,7 @@ func TestAFinishedJobIsNotProtectedAnyMore(t *testing.T) {
 }
 
 // The finalizer is written before the admission. A job that is deleted between the two is begun by nobody.
-func TestAJobThatWasNeverAdmittedGoesAtOnce(t *testing.T) {
+func TestUnadmittedJobGoesAtOnce(t *testing.T) {
 	c := newCluster(t)
 	j := c.job("j")
 	_, err := fieldset.ProtectJob(t.Context(), c.Client, j, j.ResourceVersion)

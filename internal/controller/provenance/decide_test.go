@@ -173,7 +173,7 @@ func TestARecreatedObjectIsObsolete(t *testing.T) {
 }
 
 // R004-27, R004-35: another content of a pin concerns the pinned device.
-func TestAnotherContentOfThePinIsObsolete(t *testing.T) {
+func TestOtherPinContentIsObsolete(t *testing.T) {
 	s := newSite(t)
 	s.pin("p", "2")
 	s.assignPinned("nic", "p", "2")
@@ -224,7 +224,7 @@ func TestADeletedTemplateIsObsoleteUntilSomethingElseAssigns(t *testing.T) {
 }
 
 // Of a source the image counts that it holds for the device.
-func TestASourceIsObsoleteWithAnotherImage(t *testing.T) {
+func TestSourceObsoleteByOtherImage(t *testing.T) {
 	s := newSite(t)
 	s.source.Status.Images[0].Digest = image("9")
 	assert.Equal(t, []string{"FirmwareSource/s  Updated"}, s.look())
@@ -253,7 +253,7 @@ func TestAllThatIsObsoleteIsListed(t *testing.T) {
 
 // R004-30: a device that came from the template alone is not compared with pins that say nothing for it, and one that another
 // object decides for now came from something that does so no more.
-func TestADeviceIsComparedWithWhatItCameFrom(t *testing.T) {
+func TestComparesDeviceWithOrigin(t *testing.T) {
 	s := newSite(t)
 	s.pin("p", "1")
 	assert.Empty(t, s.look())

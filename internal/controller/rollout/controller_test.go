@@ -180,7 +180,7 @@ func TestACacheThatLacksAJobDoesNotFreeItsPlace(t *testing.T) {
 	w.requireStatus(rested, "default", status.CurrentStatus)
 }
 
-func TestANodeOrJobThatGoesFreesItsPlace(t *testing.T) {
+func TestGoneNodeOrJobFreesPlace(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1", "n2", "n3")
 	w.queue("job-1", "n1")
@@ -370,7 +370,7 @@ func TestAnInvalidSelectorIsNamedAndStopsOnlyNodesItMayBeMeantFor(t *testing.T) 
 	}
 }
 
-func TestAWaitingJobNamesWhatItWaitsForNow(t *testing.T) {
+func TestWaitingJobSaysWhatFor(t *testing.T) {
 	w := newWorld(t)
 	w.create(newPolicy("a", intstr.FromInt32(0), map[string]string{"pool": "a"}), newPolicy("b", intstr.FromInt32(0), map[string]string{"pool": "b"}))
 	n := newNode("n", map[string]string{"pool": "a"})
@@ -418,7 +418,7 @@ func TestAHeldNodeKeepsItsPlaceUntilARetryTakesItOver(t *testing.T) {
 	w.requireStatus(o, "default", status.CurrentStatus)
 }
 
-func TestAReleasedNodeGivesItsPlaceBack(t *testing.T) {
+func TestReleasedNodeFreesPlace(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1")
 	w.queue("job-1", "n1")
@@ -432,7 +432,7 @@ func TestAReleasedNodeGivesItsPlaceBack(t *testing.T) {
 	w.requireStatus(o, "default", status.CurrentStatus)
 }
 
-func TestADeletedPolicyLosesNoRunningJob(t *testing.T) {
+func TestKeepsJobsOfDeletedPolicy(t *testing.T) {
 	w := newWorld(t)
 	w.create(newPolicy("gpu", intstr.FromInt32(1), map[string]string{"pool": "gpu"}), newNode("n", map[string]string{"pool": "gpu"}))
 	w.nodes("m")

@@ -48,7 +48,7 @@ func TestWhatAJobShowsAboutAnImage(t *testing.T) {
 	}
 }
 
-func TestAnEdgeOfTwoDevicesSucceedsWhenBothDo(t *testing.T) {
+func TestEdgeSucceedsWhenBothDo(t *testing.T) {
 	for _, c := range []struct{ a, b, want schedule.Verdict }{
 		{schedule.Succeeded, schedule.Succeeded, schedule.Succeeded},
 		{schedule.Succeeded, schedule.Unknown, schedule.Unknown},

@@ -15,7 +15,7 @@ import (
 )
 
 // Six of twelve nodes were done in the four hours of the first Saturday: the others take those of the next one.
-func TestThePaceCountsTheTimeInWindowsOnly(t *testing.T) {
+func TestPaceCountsOnlyWindows(t *testing.T) {
 	saturday, err := window.Recurring("saturday", "0 22 * * 6", 4*time.Hour, "UTC")
 	require.NoError(t, err)
 	open := window.New([]window.Rule{saturday}, nil)

@@ -28,7 +28,7 @@ func (w *world) pool(nodes int) []string {
 
 func (w *world) estimate() *metav1.Time { return w.policy("default").Status.EstimatedCompletionTime }
 
-func TestTheEndIsEstimatedWhenItCanBeKnown(t *testing.T) {
+func TestEstimatesKnowableEnd(t *testing.T) {
 	w := newWorld(t)
 	jobs := w.pool(8)
 	began := w.clock
@@ -62,7 +62,7 @@ func TestTheEndIsEstimatedWhenItCanBeKnown(t *testing.T) {
 	assert.True(t, w.policy("default").Status.StartTime.Time.Equal(w.clock), "the next rollout")
 }
 
-func TestTheMerePassingOfTimeWritesNothing(t *testing.T) {
+func TestPassingTimeWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	jobs := w.pool(8)
 	o := w.operator()
@@ -81,7 +81,7 @@ func TestTheMerePassingOfTimeWritesNothing(t *testing.T) {
 	assert.Equal(t, before, w.versions())
 }
 
-func TestNoEndIsEstimatedWhileAPersonIsNeeded(t *testing.T) {
+func TestNoEstimateIfPersonNeeded(t *testing.T) {
 	w := newWorld(t)
 	jobs := w.pool(10)
 	o := w.operator()

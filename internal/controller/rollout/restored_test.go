@@ -102,7 +102,7 @@ func TestAnOperatorThatIsRestartedDoesNotWaitForReports(t *testing.T) {
 }
 
 // Nodes that have no daemon, and never had one, are not waited for.
-func TestANodeThatNeverReportedIsNotWaitedFor(t *testing.T) {
+func TestNodeWithoutDaemonIsSkipped(t *testing.T) {
 	w := newWorld(t)
 	w.create(newPolicy("default", intstr.FromInt32(1), nil), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	w.nodes("n1", "n2")

@@ -67,7 +67,7 @@ func TestAJobOfAPersonWithARollbackImageThatNoSourceListsWaits(t *testing.T) {
 }
 
 // A selector that chooses nothing may be on purpose, and may be misspelt.
-func TestAPolicyThatChoosesNoNodeSaysSo(t *testing.T) {
+func TestPolicyWithoutNodesSaysSo(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1")
 	w.create(newPolicy("gpu", intstr.FromInt32(1), map[string]string{"pool": "gup"}))

@@ -163,7 +163,7 @@ func countEvents(o *operator, reason string) int {
 	return n
 }
 
-func TestAnEmptyCanaryWaveHoldsAndSaysSo(t *testing.T) {
+func TestEmptyCanaryWaveHolds(t *testing.T) {
 	w := newWorld(t)
 	w.inWaves()
 	o := w.operator()

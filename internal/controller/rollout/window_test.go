@@ -34,7 +34,7 @@ func (w *world) ready(policy string) *metav1.Condition {
 	return c
 }
 
-func TestNodesAreAdmittedWhenTheWindowOpens(t *testing.T) {
+func TestAdmitsWhenWindowOpens(t *testing.T) {
 	w := newWorld(t)
 	w.create(nights())
 	w.nodes("n1", "n2")
@@ -93,7 +93,7 @@ func (w *world) historyBy(name, node string, now time.Time, took time.Duration) 
 }
 
 // What is expected of a job is learned from those that did the same, and a new process knows it from the API.
-func TestDurationsAreLearnedFromFinishedJobs(t *testing.T) {
+func TestLearnsDurationsFromJobs(t *testing.T) {
 	w := newWorld(t)
 	p := nights()
 	w.create(p)
@@ -214,7 +214,7 @@ func TestWindowsThatCannotBeWorkedWithStopTheirOwnPool(t *testing.T) {
 	}
 }
 
-func TestOneNodeOfEachRackIsAdmitted(t *testing.T) {
+func TestAdmitsOneNodePerRack(t *testing.T) {
 	w := newWorld(t)
 	p := newPolicy("default", intstr.FromInt32(5), nil)
 	p.Spec.TopologyBudgets = []v1alpha1.TopologyBudget{{TopologyKey: "example.com/rack", MaxUnavailable: new(intstr.FromInt32(1))}}
@@ -231,7 +231,7 @@ func TestOneNodeOfEachRackIsAdmitted(t *testing.T) {
 }
 
 // R000-58: nodes that the planner refuses because the queue is full are counted, and called when there is room.
-func TestAFullQueueIsReportedAndEmptied(t *testing.T) {
+func TestReportsAndEmptiesFullQueue(t *testing.T) {
 	w := newWorld(t)
 	p := newPolicy("default", intstr.FromInt32(1), nil)
 	p.Spec.MaxQueued = new(int32(1))

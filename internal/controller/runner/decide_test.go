@@ -108,7 +108,7 @@ func seenBefore(jobs []v1alpha1.FirmwareJob, pods []corev1.Pod) map[types.UID]ti
 	return out
 }
 
-func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
+func TestOnePodPerNodeForItsJob(t *testing.T) {
 	releasedNow := func(n *v1alpha1.NodeFirmware) { n.Spec.Requests.Release = "as it is" }
 	inJob := func(name string) func(*v1alpha1.NodeFirmware) {
 		return func(n *v1alpha1.NodeFirmware) { n.Status.CurrentStep = &v1alpha1.CurrentStep{Job: name, Name: "flash"} }

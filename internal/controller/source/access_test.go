@@ -96,7 +96,7 @@ func (r reader) Get(context.Context, client.ObjectKey, client.Object, ...client.
 	return r.err
 }
 
-func TestASecretThatMayNotBeReadIsNamed(t *testing.T) {
+func TestNamesForbiddenSecret(t *testing.T) {
 	b := newBench(t)
 	b.create("cx", remote("https://192.0.2.1/fw.bin", "FIRMWARE"))
 	s := b.get("cx")

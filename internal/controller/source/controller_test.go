@@ -192,7 +192,7 @@ func TestSourceBecomesReadyOnlyWhenEveryImageIsVerified(t *testing.T) { // R001-
 	assert.Zero(t, b.writes.Load(), "a second look at a ready source writes nothing")
 }
 
-func TestSourceNamesTheStageThatFailed(t *testing.T) { // R001-14
+func TestNamesFailedStage(t *testing.T) { // R001-14
 	notFound := httptest.NewServer(http.NotFoundHandler())
 	defer notFound.Close()
 	trouble := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }))
@@ -308,7 +308,7 @@ func TestSourceWhoseImagesContradictEachOtherIsNotVerified(t *testing.T) { // R0
 	assert.Equal(t, before, b.kept())
 }
 
-func TestSourceThatKeepsFailingSaysSoOnce(t *testing.T) {
+func TestReportsRepeatedFailureOnce(t *testing.T) {
 	b := newBench(t)
 	b.create("cx", remote("file://"+filepath.Join(b.files, "later.bin"), "FIRMWARE"))
 	for range 3 {
@@ -321,7 +321,7 @@ func TestSourceThatKeepsFailingSaysSoOnce(t *testing.T) {
 	b.requireStatus("cx", status.InProgressStatus)
 }
 
-func TestSourceRecoversWhenItIsCorrected(t *testing.T) {
+func TestRecoversWhenCorrected(t *testing.T) {
 	b := newBench(t)
 	f := b.file("fw.bin", "FIRMWARE")
 	right := f.Digest
@@ -408,7 +408,7 @@ type everybody struct{}
 
 func (everybody) Authenticate(context.Context, string, string) (string, error) { return "anybody", nil }
 
-func TestAQuietSourceIsLookedAtWithoutAWrite(t *testing.T) {
+func TestQuietSourceCausesNoWrite(t *testing.T) {
 	b := newBench(t)
 	b.create("src", b.file("fw.bin", "FIRMWARE"))
 	result, err := b.reconcile("src")
@@ -423,7 +423,7 @@ func TestAQuietSourceIsLookedAtWithoutAWrite(t *testing.T) {
 	assert.Equal(t, writes, b.writes.Load())
 }
 
-func TestImagesOfJobsThatDidNotEndStayInStore(t *testing.T) {
+func TestKeepsImagesOfActiveJobs(t *testing.T) {
 	for name, change := range map[string]func(*bench) error{
 		"the source is edited": func(b *bench) error {
 			s := b.get("src")
@@ -540,7 +540,7 @@ func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
 	assert.Empty(t, entries, "image %s is deleted with its source", image.Digest)
 }
 
-func TestOneBrokenSourceDoesNotStopAnother(t *testing.T) { // R001-19
+func TestBrokenSourceStopsNoOther(t *testing.T) { // R001-19
 	b := newBench(t)
 	broken := b.file("a", "A")
 	broken.Digest = remote("", "OTHER").Digest

@@ -25,7 +25,7 @@ import (
 )
 
 // As many sources as there are workers name a server that never answers.
-func TestAServerThatHangsHoldsUpNobodyElse(t *testing.T) { // R001-19
+func TestHangingServerDelaysNobody(t *testing.T) { // R001-19
 	b := newBench(t)
 	asked, hang := make(chan struct{}, concurrency), make(chan struct{})
 	origin := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

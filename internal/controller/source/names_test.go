@@ -63,7 +63,7 @@ func resolve(t *testing.T, name string, addresses ...string) {
 
 // The address is judged when it is dialed, each time: a name that had a permitted address when it was first asked for does not lead to
 // another one. The two addresses of this machine stand for a public and an internal one.
-func TestANameThatIsBoundAgainLeadsNowhere(t *testing.T) {
+func TestDNSRebindingLeadsNowhere(t *testing.T) {
 	public, err := net.Listen("tcp", "127.0.0.2:0")
 	require.NoError(t, err)
 	port := public.Addr().(*net.TCPAddr).Port

@@ -26,7 +26,7 @@ func sigstoreMode(root []byte, subjects ...string) *v1alpha1.SourceVerification 
 	return v
 }
 
-func TestASourceTakesWhatAnIdentitySigned(t *testing.T) {
+func TestTrustsSigningIdentity(t *testing.T) {
 	vendor, other := signaturetest.New(t), signaturetest.New(t)
 	late := signaturetest.JSON(t, vendor.Bundle(t, release, issuer, []byte("FIRMWARE"), time.Now().Add(time.Hour)))
 	for name, c := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // A source that describes more than one object should hold says so, and keeps offering what it listed before.
-func TestASourceThatDescribesTooMuchSaysSo(t *testing.T) {
+func TestOversizedSourceSaysSo(t *testing.T) {
 	b := newBench(t)
 	var files []v1alpha1.FirmwareFile
 	for i := range 12 {

@@ -99,7 +99,7 @@ func expiredKey(t *testing.T, content string) (certificate, sig string) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(raw)
 }
 
-func TestASourceSaysWhetherItsFilesAreSigned(t *testing.T) {
+func TestSaysWhetherFilesAreSigned(t *testing.T) {
 	vendor := newPublisher(t)
 	for name, c := range map[string]struct {
 		verification *v1alpha1.SourceVerification
@@ -202,7 +202,7 @@ func TestASignatureThatCannotBeFetchedNowIsTriedAgain(t *testing.T) {
 	assert.Empty(t, b.stored())
 }
 
-func TestKeysThatCannotBeUsedFetchNothing(t *testing.T) {
+func TestUnusableKeysFetchNothing(t *testing.T) {
 	for name, v := range map[string]*v1alpha1.SourceVerification{
 		"nobody": {}, "none": keysMode("my key"), "a trusted root that is none": sigstoreMode([]byte("{}"), "release@example.com"),
 		"no identity": {TrustedRoot: string(signaturetest.New(t).Root(t))},
@@ -218,7 +218,7 @@ func TestKeysThatCannotBeUsedFetchNothing(t *testing.T) {
 	}
 }
 
-func TestOtherKeysVerifyWhatIsInStoreAgain(t *testing.T) {
+func TestOtherKeysReverifyStore(t *testing.T) {
 	vendor, successor := newPublisher(t), newPublisher(t)
 	b := newBench(t)
 	f := b.signed(b.file("fw.bin", "FIRMWARE"), vendor.sign(t, "FIRMWARE"))
@@ -245,7 +245,7 @@ func TestOtherKeysVerifyWhatIsInStoreAgain(t *testing.T) {
 }
 
 // A statement is a file beside the image, and nodes refuse the image without it. One that is lost comes back without a download.
-func TestAStatementThatIsLostComesBack(t *testing.T) {
+func TestRestoresLostStatement(t *testing.T) {
 	vendor, image := newPublisher(t), inventory.Digest(sha256.Sum256([]byte("FIRMWARE")))
 	b := newBench(t)
 	f := b.signed(b.file("fw.bin", "FIRMWARE"), vendor.sign(t, "FIRMWARE"))

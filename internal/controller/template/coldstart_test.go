@@ -55,7 +55,7 @@ func (g *gate) answered(resources ...string) bool {
 
 // An operator that starts while the list of one kind is late must not take what it has not seen for gone: nothing is
 // removed, and once all is there nothing is written.
-func TestHalfFilledIndexWithdrawsNothing(t *testing.T) {
+func TestPartialIndexRemovesNothing(t *testing.T) {
 	all := []string{"nodes", "nodefirmwares", "firmwaretemplates", "firmwaresources", "nodedevices"}
 	for _, late := range all {
 		t.Run(late, func(t *testing.T) {

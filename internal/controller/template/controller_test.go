@@ -82,7 +82,7 @@ func TestLateJoinerAndLabelChange(t *testing.T) {
 }
 
 // R000-16: another machine model with a matching label is untouched.
-func TestMachineModelRestrictsATemplate(t *testing.T) {
+func TestModelRestrictsTemplate(t *testing.T) {
 	f := newFleet(t)
 	f.source("s", imageFor(board, v1, 1))
 	var devices []string
@@ -107,7 +107,7 @@ func TestMachineModelRestrictsATemplate(t *testing.T) {
 }
 
 // R001-11: what does not match any more loses exactly what the operator wrote.
-func TestDeletedTemplateRemovesTheFirmware(t *testing.T) {
+func TestDeletionRemovesAssignment(t *testing.T) {
 	f := newFleet(t)
 	f.node("a", map[string]string{"pool": "gpu"})
 	f.source("s", imageFor(board, v1, 1))
@@ -208,7 +208,7 @@ func TestConflictKeepsTheLastAssignmentAndSaysSo(t *testing.T) {
 }
 
 // Two cards of one model, board and firmware in one machine: a person pins one of them.
-func TestOneOfTwoIdenticalCardsIsPinned(t *testing.T) {
+func TestPinsOneOfTwoEqualCards(t *testing.T) {
 	f := newFleet(t)
 	f.source("s", imageFor(board, v1, 1), imageFor(board, v2, 2))
 	f.node("a", map[string]string{"pool": "gpu"})
@@ -259,7 +259,7 @@ func TestConflictingPinsAreToldOnTheNodeFirmware(t *testing.T) {
 }
 
 // R001-17: the update is held, with a reason, until the source is ready; a source for other boards never serves.
-func TestBlockedUntilTheSourceHasTheImage(t *testing.T) {
+func TestBlockedUntilSourceHasImage(t *testing.T) {
 	f := newFleet(t)
 	f.node("a", map[string]string{"pool": "gpu"})
 	a := f.discover("a", board, running)
@@ -310,7 +310,7 @@ func TestDowngradeAndReadOnlyDevicesAreBlocked(t *testing.T) {
 }
 
 // R004-26 needs it: a template that was deleted and made anew is another origin, and the firmware is the same.
-func TestRecreatedTemplateBecomesTheOrigin(t *testing.T) {
+func TestRecreatedTemplateIsOrigin(t *testing.T) {
 	f := newFleet(t)
 	f.node("a", map[string]string{"pool": "gpu"})
 	f.source("s", imageFor(board, v1, 1))
@@ -363,7 +363,7 @@ func TestPausedTemplateAssignsNothingNewAndWithdrawsNothing(t *testing.T) {
 }
 
 // R000-18, R001-12: servers are counted beside devices, and devices that only match beside those the template assigns firmware to.
-func TestStatusCountsServersAndDevices(t *testing.T) {
+func TestCountsServersAndDevices(t *testing.T) {
 	const other = "MT_0000000360"
 	f := newFleet(t)
 	f.source("s", imageFor(board, v1, 1), imageFor(other, v1, 2))
@@ -443,7 +443,7 @@ func TestInvalidSelectorIsStalledAndKeepsWhatIsAssigned(t *testing.T) {
 	f.awaitWarning("FirmwareTemplate", "t", v1alpha1.ReasonInvalidSpec)
 }
 
-func TestDeviceOfAVanishedNodeIsLeftAlone(t *testing.T) {
+func TestLeavesVanishedNodesDevice(t *testing.T) {
 	f := newFleet(t)
 	f.source("s", imageFor(board, v1, 1))
 	f.node("a", map[string]string{"pool": "gpu"})

@@ -473,7 +473,7 @@ func (w *world) ApplyTemplateStatus(_ context.Context, t *v1alpha1.FirmwareTempl
 
 // In whatever order events arrive, writes meet other writes and answers get lost: what is decided is written in the end,
 // without waiting for a resync, and then nothing is written any more.
-func TestEveryDecisionIsMadeInTheEnd(t *testing.T) {
+func TestEveryDecisionGetsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		for range rapid.IntRange(1, 20).Draw(t, "rounds") {

@@ -84,7 +84,7 @@ func TestPathsThatContradictBlock(t *testing.T) {
 }
 
 // R002-26: a quarantined image blocks the devices of its model on every node, and lifting that lets them go on.
-func TestQuarantineBlocksAndIsLifted(t *testing.T) {
+func TestQuarantineBlocksUntilLift(t *testing.T) {
 	f := newFleet(t)
 	f.node("a", map[string]string{"pool": "gpu"})
 	s := f.source("s", imageFor(board, v1, 1))

@@ -15,7 +15,7 @@ import (
 )
 
 // While the cache does not show our own write yet, an event about something else causes no second one.
-func TestLateCacheCausesNoSecondWrite(t *testing.T) {
+func TestLateCacheWritesOnce(t *testing.T) {
 	s := newStore(t)
 	s.seed(devicesPerNode)
 	s.list()
@@ -120,7 +120,7 @@ func TestAStatusThatGoesOnToChangeIsWrittenLessOften(t *testing.T) {
 }
 
 // The status of a template does not wait until the devices of the fleet are written.
-func TestAStatusDoesNotWaitBehindTheDevices(t *testing.T) {
+func TestStatusNeverWaitsForDevices(t *testing.T) {
 	f := newFleet(t)
 	f.hold = make(chan struct{})
 	release := sync.OnceFunc(func() { close(f.hold) })

@@ -241,7 +241,7 @@ func (s *store) writes() int {
 
 // The first assignment of 40,000 devices writes each of them exactly once, and the status of each template a few times.
 // An operator that starts anew then writes nothing.
-func TestFirstAssignmentWritesEachDeviceOnce(t *testing.T) {
+func TestFirstAssignmentWritesOnce(t *testing.T) {
 	const devices = 40_000
 	s := settled(t, devices)
 	assert.Len(t, s.firmwareWrites, devices, "every device is written")
@@ -280,7 +280,7 @@ func update(i int) func(*v1alpha1.NodeDevice) {
 
 // One status write costs no write of a device, and the same work whatever the size of the fleet. Allocations are
 // counted, which unlike time are the same on every machine.
-func TestStatusChangeCostsTheSameInAnyFleet(t *testing.T) {
+func TestStatusChangeCostIsConstant(t *testing.T) {
 	const name = "node-00000-nic-0"
 	costs := map[string][]float64{}
 	for _, size := range []int{4_000, 40_000} {

@@ -230,7 +230,7 @@ func TestOursIsQueuedBehindAnEndingMaintenanceOfAnother(t *testing.T) {
 	c.requirePhase(w, step.MaintenanceReady)
 }
 
-func TestJoiningNeverOverwritesWhoCameFirst(t *testing.T) {
+func TestJoiningOverwritesNobody(t *testing.T) {
 	raced := false
 	c := newCluster(t, interceptor.Funcs{
 		Patch: func(ctx context.Context, cl client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -264,8 +264,8 @@ func TestOwnMaintenanceThatOthersStillUseIsReleased(t *testing.T) {
 	c.requirePhase(w, step.MaintenanceNone)
 }
 
-// TestWithoutTheAPINothingIsReady proves R001-20.
-func TestWithoutTheAPINothingIsReady(t *testing.T) {
+// TestNothingReadyWithoutAPI proves R001-20.
+func TestNothingReadyWithoutAPI(t *testing.T) {
 	noKind := &meta.NoKindMatchError{GroupKind: mo.GroupVersion.WithKind("NodeMaintenance").GroupKind()}
 	c := newCluster(t, interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return noKind },

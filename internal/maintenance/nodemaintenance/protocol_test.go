@@ -214,7 +214,7 @@ func TestAWaitForMaintenanceNamesWhatIsWaitedFor(t *testing.T) {
 	assert.Contains(t, c.message(w), "PodDisruptionBudget")
 }
 
-func TestANameTakenBySomebodyElseIsReported(t *testing.T) {
+func TestReportsTakenName(t *testing.T) {
 	for name, spoil := range map[string]func(*mo.NodeMaintenance){
 		"of another requestor": func(o *mo.NodeMaintenance) { o.Spec.Cordon = false },
 		"of another node": func(o *mo.NodeMaintenance) {

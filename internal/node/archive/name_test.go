@@ -59,7 +59,7 @@ func FuzzEntryName(f *testing.F) {
 	})
 }
 
-func TestDeviceDirectoriesAreDifferentAndFit(t *testing.T) {
+func TestDirectoriesDifferAndFit(t *testing.T) {
 	long := strings.Repeat("/", 100)
 	dirs := map[string]bool{}
 	for _, id := range []string{"nic-b83fd2000010", "a/b", "a%2Fb", "..", ".", "A", "a", long, long + "/", strings.Repeat("%2F", 100)} {

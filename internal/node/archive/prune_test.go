@@ -12,8 +12,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 )
 
-// TestOnlyTheLastTwoAndThePinnedAreKept proves R002-58, R002-76.
-func TestOnlyTheLastTwoAndThePinnedAreKept(t *testing.T) {
+// TestKeepsLastTwoAndPinned proves R002-58, R002-76.
+func TestKeepsLastTwoAndPinned(t *testing.T) {
 	s, _ := newStore(t)
 	keep(t, s, manifest("1", "b"))
 	require.NoError(t, s.Pin(card+"/1_b"))
@@ -55,8 +55,8 @@ func strange(t *testing.T, dir string) []string {
 	return paths
 }
 
-// TestUnknownDirectoriesAreNeverTouched proves R002-30.
-func TestUnknownDirectoriesAreNeverTouched(t *testing.T) {
+// TestLeavesUnknownDirectories proves R002-30.
+func TestLeavesUnknownDirectories(t *testing.T) {
 	s, dir := newStore(t)
 	keep(t, s, manifest("1", "b"))
 	paths := strange(t, dir)
@@ -72,8 +72,8 @@ func TestUnknownDirectoriesAreNeverTouched(t *testing.T) {
 	}
 }
 
-// TestDevicesAbsentForLongArePruned proves R002-60.
-func TestDevicesAbsentForLongArePruned(t *testing.T) {
+// TestPrunesLongAbsentDevices proves R002-60.
+func TestPrunesLongAbsentDevices(t *testing.T) {
 	s, _ := newStore(t)
 	other := manifest("7", "b")
 	other.UniqueID = "other"

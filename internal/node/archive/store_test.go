@@ -101,8 +101,8 @@ func TestWhatIsKeptIsFoundAgain(t *testing.T) {
 	assert.Len(t, files, 2, "image and manifest")
 }
 
-// TestNamesakeIsUsedAgainOrReplaced proves R002-45, R002-59.
-func TestNamesakeIsUsedAgainOrReplaced(t *testing.T) {
+// TestReusesOrReplacesNamesake proves R002-45, R002-59.
+func TestReusesOrReplacesNamesake(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, entry string){
 		"whole": nil,
 		"image changed": func(t *testing.T, entry string) {
@@ -153,8 +153,8 @@ func editManifest(t *testing.T, entry string, edit func(map[string]any)) {
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 }
 
-// TestForeignManifestIsNeverRestored proves R002-21, R002-32, R002-74.
-func TestForeignManifestIsNeverRestored(t *testing.T) {
+// TestNeverRestoresForeignEntry proves R002-21, R002-32, R002-74.
+func TestNeverRestoresForeignEntry(t *testing.T) {
 	for name, edit := range map[string]func(map[string]any){
 		"another device":    func(m map[string]any) { m["uniqueID"] = "another" },
 		"another version":   func(m map[string]any) { m["version"] = "2" },
@@ -185,8 +185,8 @@ func TestForeignManifestIsNeverRestored(t *testing.T) {
 	assertImage(t, s, "1")
 }
 
-// TestEntryMovedToAnotherDeviceIsForeign proves R002-74.
-func TestEntryMovedToAnotherDeviceIsForeign(t *testing.T) {
+// TestMovedEntryIsForeign proves R002-74.
+func TestMovedEntryIsForeign(t *testing.T) {
 	s, dir := newStore(t)
 	keep(t, s, manifest("1", "b"))
 	require.NoError(t, os.Rename(filepath.Join(dir, card), filepath.Join(dir, "another")))
@@ -196,7 +196,7 @@ func TestEntryMovedToAnotherDeviceIsForeign(t *testing.T) {
 	require.ErrorContains(t, err, card)
 }
 
-func TestNewestWholeImageOfAVersionIsTaken(t *testing.T) {
+func TestTakesNewestWholeImage(t *testing.T) {
 	s, dir := newStore(t)
 	first, second := manifest("1", "b1"), manifest("1", "b2")
 	second.Time = noon.Add(-24 * time.Hour) // the clock went back
@@ -211,8 +211,8 @@ func TestNewestWholeImageOfAVersionIsTaken(t *testing.T) {
 	assert.Equal(t, "b1", m.BootID)
 }
 
-// TestEvidenceIsKeptAndNeverRestored proves R002-35.
-func TestEvidenceIsKeptAndNeverRestored(t *testing.T) {
+// TestEvidenceKeptNotRestored proves R002-35.
+func TestEvidenceKeptNotRestored(t *testing.T) {
 	s, _ := newStore(t)
 	keep(t, s, manifest("1", "b1"))
 	for _, boot := range []string{"b2", "b3", "b4"} {
@@ -253,7 +253,7 @@ func TestFailedFillLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestManifestThatSaysTooLittleIsRefused(t *testing.T) {
+func TestRefusesIncompleteManifest(t *testing.T) {
 	s, _ := newStore(t)
 	for name, edit := range map[string]func(*archive.Manifest){
 		"device":   func(m *archive.Manifest) { m.UniqueID = "" },

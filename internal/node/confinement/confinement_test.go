@@ -43,7 +43,7 @@ func answering(t *testing.T, answer func(o client.Object) error) *proof {
 	return p
 }
 
-func TestAProofNeedsEveryForeignWriteRefused(t *testing.T) {
+func TestProofNeedsEveryRefusal(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answers          []error // of NodeDevice, event and maintenance
 		unconfined, open bool
@@ -85,7 +85,7 @@ func TestTheProofWaitsForAnAPIServerAndForPoliciesThatWereJustApplied(t *testing
 	})
 }
 
-func TestADaemonThatNothingConfinesEnds(t *testing.T) {
+func TestUnconfinedDaemonEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		err := answering(t, func(client.Object) error { return nil }).await(t.Context(), logr.Discard())
 		require.ErrorIs(t, err, ErrUnconfined)
@@ -96,7 +96,7 @@ func TestADaemonThatNothingConfinesEnds(t *testing.T) {
 	})
 }
 
-func TestNothingIsWrittenBeforeTheProof(t *testing.T) {
+func TestWritesNothingBeforeProof(t *testing.T) {
 	var writes, reads atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {

@@ -10,8 +10,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// TestNothingIsAbsentBecauseItCannotBeRead proves R002-60.
-func TestNothingIsAbsentBecauseItCannotBeRead(t *testing.T) {
+// TestUnreadableIsNotAbsent proves R002-60.
+func TestUnreadableIsNotAbsent(t *testing.T) {
 	nic := inventory.Device{Identity: inventory.Identity{UniqueID: "nic"}}
 	unreadable := inventory.Device{Identity: inventory.Identity{UniqueID: "0000:3b:00.0"}, Err: errors.New("busy")}
 	ids, all := present(host.Inventory{Devices: []inventory.Device{nic}})

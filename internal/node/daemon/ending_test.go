@@ -19,7 +19,7 @@ type starting func(context.Context) error
 
 func (s starting) Start(ctx context.Context) error { return s(ctx) }
 
-func TestAManagerThatDoesNotEndIsLeftAlone(t *testing.T) {
+func TestAbandonsHangingManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -32,7 +32,7 @@ func TestAManagerThatDoesNotEndIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestTheErrorOfAManagerIsTheResult(t *testing.T) {
+func TestManagersErrorIsResult(t *testing.T) {
 	failure := errors.New("lost its lease")
 	require.ErrorIs(t, runManager(t.Context(), starting(func(context.Context) error { return failure }), time.Minute), failure)
 

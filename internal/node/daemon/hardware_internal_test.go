@@ -13,7 +13,7 @@ import (
 
 // A pod of the daemon sees the host read-only and has the directory mounted at its own path; a shell in a debugging pod sees
 // the host alone, and a directory of its own at that path would be a lock that nobody else has.
-func TestLocksAreInTheDirectoryOfTheHost(t *testing.T) {
+func TestLocksAreInHostDirectory(t *testing.T) {
 	host, container := t.TempDir(), t.TempDir()
 	own := filepath.Join(container, "state")
 	hosts := filepath.Join(host, own)

@@ -183,7 +183,7 @@ func settled(t *testing.T, env *apitest.Env, name string) *v1alpha1.NodeDevice {
 	return &d
 }
 
-func TestOperatorAndDaemonShareADevice(t *testing.T) { // R001-3, R001-11
+func TestSharesDeviceWithOperator(t *testing.T) { // R001-3, R001-11
 	env := apitest.New(t)
 	addNode(t, env, "n1")
 	host := &machine{}
@@ -231,7 +231,7 @@ func TestOperatorAndDaemonShareADevice(t *testing.T) { // R001-3, R001-11
 	require.Error(t, env.Client.Get(t.Context(), client.ObjectKey{Name: "n1-nic-aa"}, &gone), "another card in the slot is another device")
 }
 
-func TestADaemonThatStartsBeforeItsNodeWaits(t *testing.T) {
+func TestWaitsForItsNode(t *testing.T) {
 	env := apitest.New(t)
 	host := &machine{}
 	host.plug(nic("aa"))

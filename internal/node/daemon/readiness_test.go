@@ -19,7 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 )
 
-func TestNodeIsReadyUnderThisBootOnly(t *testing.T) {
+func TestReadyUnderThisBootOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		bootID string
 		status corev1.ConditionStatus
@@ -51,7 +51,7 @@ func TestNodeIsReadyUnderThisBootOnly(t *testing.T) {
 }
 
 // A refusal is an answer: whoever refuses is reached.
-func TestOnlySilenceOfTheAPIServerIsNoAnswer(t *testing.T) {
+func TestRefusalIsAnAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
 		silent bool

@@ -27,7 +27,7 @@ func TestNameIsReadable(t *testing.T) {
 	}
 }
 
-func TestNameIsAlwaysAValidObjectName(t *testing.T) {
+func TestAlwaysValidObjectName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?){0,3}`).Draw(t, "node")
 		if len(node) > 253 {
@@ -41,7 +41,7 @@ func TestNameIsAlwaysAValidObjectName(t *testing.T) {
 	})
 }
 
-func TestLongNamesOfDifferentDevicesDiffer(t *testing.T) {
+func TestLongNamesDiffer(t *testing.T) {
 	long := strings.Repeat("0", 250)
 	a := devicename.Of("n1", inventory.Identity{Class: inventory.Disk, UniqueID: long + "1"})
 	b := devicename.Of("n1", inventory.Identity{Class: inventory.Disk, UniqueID: long + "2"})

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { apitest.Main(m) }
 // What the daemon publishes of the health of its node is as the definitions of the API want it, as long as it can get, and
 // goes away with its cause.
 // It proves R002-27, R002-31, R002-54.
-func TestAPIServerTakesWhatIsPublished(t *testing.T) {
+func TestAPIServerAcceptsPublished(t *testing.T) {
 	env := apitest.New(t)
 	require.NoError(t, env.Client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
 	require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: node}}))

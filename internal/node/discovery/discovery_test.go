@@ -247,7 +247,7 @@ func TestDevicesAppearByThemselves(t *testing.T) { // R001-1, R001-3, R001-4, R0
 	assert.NotNil(t, n.Status.LastScanTime)
 }
 
-func TestNothingIsWrittenWhileNothingChanges(t *testing.T) { // R001-2, R000-30
+func TestWritesNothingWithoutChange(t *testing.T) { // R001-2, R000-30
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		run(t, b)
@@ -296,7 +296,7 @@ func TestAnotherCardInTheSameSlotIsAnotherDevice(t *testing.T) { // R001-2
 	assert.Equal(t, []string{"n1-bios", "n1-disk-bb", "n1-nic-dd"}, b.names(t))
 }
 
-func TestADeviceThatCannotBeReadKeepsItsFacts(t *testing.T) {
+func TestUnreadableDeviceKeepsFacts(t *testing.T) {
 	b := newBench(t)
 	b.seen(t)
 	b.host.found.Devices[0] = broken(b.host.found.Devices[0])
@@ -338,7 +338,7 @@ func TestADeviceThatMayBePartOfAnUnreadableOneStays(t *testing.T) {
 	assert.Equal(t, []string{"n1-nic-aa"}, b.names(t), "the board was read, and has one card")
 }
 
-func TestADeviceThatCouldNeverBeReadIsListed(t *testing.T) {
+func TestListsNeverReadDevice(t *testing.T) {
 	b := newBench(t)
 	b.host.found.Devices = []inventory.Device{broken(card("aa"))}
 	b.seen(t)
@@ -432,7 +432,7 @@ func TestAbsenceCountsOnlyAfterACompleteEnumeration(t *testing.T) { // R001-2
 	assert.True(t, scanned.Equal(n.Status.LastScanTime), "the scan was not complete")
 }
 
-func TestAScanThatFailsChangesNothing(t *testing.T) {
+func TestFailedScanChangesNothing(t *testing.T) {
 	b := newBench(t)
 	b.seen(t)
 	before := b.writes
@@ -480,7 +480,7 @@ func TestOneRefusedObjectDoesNotKeepAnotherFromTheTruth(t *testing.T) {
 	assert.NotEmpty(t, b.device(t, "n1-disk-bb").Status.Model)
 }
 
-func TestAWishIsAnsweredWithoutAScan(t *testing.T) {
+func TestAnswersSpecWithoutScan(t *testing.T) {
 	b := newBench(t)
 	b.seen(t)
 	scans := b.host.scans
@@ -553,7 +553,7 @@ func TestClearedFailureIsGone(t *testing.T) {
 
 // An API server that was restored from a backup has the status of yesterday. The node says at once that it is at work, and one
 // that is idle says that it is there; the operator waits for either.
-func TestAStatusFromABackupIsReplacedAtOnce(t *testing.T) {
+func TestReplacesStatusFromBackup(t *testing.T) {
 	for name, atWork := range map[string]bool{"at work": true, "idle": false} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -645,7 +645,7 @@ func TestScansFollowTheThreshold(t *testing.T) { // R000-13, R000-26
 	})
 }
 
-func TestHardwareThatComesOrGoesIsSeenByALook(t *testing.T) { // R001-2
+func TestLookSeesHardwareChange(t *testing.T) { // R001-2
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		run(t, b)
@@ -673,7 +673,7 @@ func TestNoScanDisturbsAWrite(t *testing.T) {
 	})
 }
 
-func TestAScanLeavesOutADeviceThatIsWrittenTo(t *testing.T) {
+func TestSkipsDeviceBeingWritten(t *testing.T) {
 	update := journal.Update{Class: inventory.NIC, Device: "n1-nic-aa", UniqueID: "aa"}
 	began := time.Now()
 	burning := journal.Job{Name: "j", UID: "u", Updates: []journal.Update{update}, Record: step.Record{Steps: []step.Step{
@@ -713,7 +713,7 @@ func TestAScanLeavesOutADeviceThatIsWrittenTo(t *testing.T) {
 	})
 }
 
-func TestAFailedScanIsTriedAgainSoon(t *testing.T) {
+func TestRetriesFailedScanSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.change(func() { b.host.err = errors.New("no sysfs") })

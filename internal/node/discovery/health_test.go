@@ -52,8 +52,8 @@ func (b *bench) healthy(t *testing.T) *metav1.Condition {
 	return meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionHealthy)
 }
 
-// TestVerdictOfAnotherBootIsUnknown proves R002-31.
-func TestVerdictOfAnotherBootIsUnknown(t *testing.T) {
+// TestOtherBootsVerdictIsUnknown proves R002-31.
+func TestOtherBootsVerdictIsUnknown(t *testing.T) {
 	b := newBench(t)
 	b.book.view.Verdict = judged(journal.Healthy, "boot-1")
 	b.seen(t)
@@ -185,7 +185,7 @@ func TestUnhealthyDeviceStaysRefusedOverBootsUntilCleared(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonPending, b.ready(t, "n1-nic-aa").Reason)
 }
 
-func TestMarkThatTheJournalTookBackIsGone(t *testing.T) {
+func TestRevokedMarkDisappears(t *testing.T) {
 	b := newBench(t)
 	mark := journal.UnhealthyMark{Since: noon, Job: "n1-1234"}
 	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &mark}}
@@ -196,7 +196,7 @@ func TestMarkThatTheJournalTookBackIsGone(t *testing.T) {
 	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Failure)
 }
 
-func TestWayToAVersionIsJudgedByTheRunningOne(t *testing.T) {
+func TestJudgesPathByRunningVersion(t *testing.T) {
 	step := func(digit string, p v1alpha1.UpgradePath) v1alpha1.UpgradeStep {
 		p.To = "22.42.1000"
 		out := v1alpha1.UpgradeStep{UpgradePath: p}

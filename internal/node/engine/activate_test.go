@@ -12,7 +12,7 @@ import (
 )
 
 // A card that is in use is not reset: the job reboots the node for it, which it had not planned to, and says why.
-func TestACardThatCannotBeResetGetsAReboot(t *testing.T) {
+func TestRebootsForUnresettableCard(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		m.NoReset = &driver.NotEnoughError{Needs: inventory.ActivateReboot, Reason: "InUse: nic0 has 8 virtual functions"}
 		done := requireComplete(t, m, m.Run(m.Job("j", m.ReadBackNIC(inventory.ActivateDeviceReset))), "j")

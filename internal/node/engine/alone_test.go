@@ -225,7 +225,7 @@ func TestLinkThatFlapsIsNotHealthy(t *testing.T) {
 }
 
 // The soak asks the API server when it begins and when it ends, and looks at the hardware between.
-func TestSoakDoesNotPollTheAPIServer(t *testing.T) {
+func TestSoakDoesNotPollAPIServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		j := m.Job("j", m.ReadBackNIC(inventory.ActivateDeviceReset))
 		j.Soak = time.Hour
@@ -239,7 +239,7 @@ func TestSoakDoesNotPollTheAPIServer(t *testing.T) {
 }
 
 // A link that never stays up for the soak is given up in bounded time.
-func TestLinkThatFlapsForEverIsRolledBack(t *testing.T) {
+func TestRollsBackFlappingLink(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		j := m.Job("j", m.ReadBackNIC(inventory.ActivateReboot))
 		j.Soak = time.Minute

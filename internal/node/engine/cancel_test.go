@@ -74,7 +74,7 @@ func TestStepThatEndsWithinItsGraceHasSucceeded(t *testing.T) {
 }
 
 // A step that is journalled has begun: the grace period does not end its attempt right away (R000-66).
-func TestStepThatHasJustBegunHasItsGrace(t *testing.T) {
+func TestNewStepHasItsGrace(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.ReadBackNIC(inventory.ActivateDeviceReset)
 		m.OnSnapshot = func(s engine.Snapshot) {

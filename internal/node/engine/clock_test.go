@@ -13,7 +13,7 @@ import (
 )
 
 // What fails after a request is not cleared by that very request, whatever it says (F4, I5).
-func TestRequestClearsNothingThatFailsAfterIt(t *testing.T) {
+func TestLaterFailureIsNotCleared(t *testing.T) {
 	for name, asked := range map[string]plan.Clearance{
 		"a text":                     "after reseating",
 		"a time of a clock ahead":    "2099-01-01T00:00:00Z",

@@ -83,7 +83,7 @@ func TestOneMaintenanceAndOneRebootForAllDevices(t *testing.T) {
 	})
 }
 
-func TestNoRebootWhereNothingNeedsOne(t *testing.T) {
+func TestNoNeedlessReboot(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		view := m.Run(m.Job("j", m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)))
 		requireComplete(t, m, view, "j")
@@ -91,7 +91,7 @@ func TestNoRebootWhereNothingNeedsOne(t *testing.T) {
 	})
 }
 
-func TestDeviceThatAsksForMoreIsRebooted(t *testing.T) {
+func TestRebootsWhenResetNeedsIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
 		m.Sim.Inject("nic0", drivertest.NeedReboot)
@@ -101,13 +101,13 @@ func TestDeviceThatAsksForMoreIsRebooted(t *testing.T) {
 }
 
 // Killed between any two steps, the job comes to the same end (R003-48, R003-49, R000-6).
-func TestKilledAnywhereComesToTheSameEnd(t *testing.T) {
+func TestKilledAnywhereEndsTheSame(t *testing.T) {
 	requireSameEndAnywhere(t, 40, func(m *enginetest.Machine) (points, at *int) { return &m.Points, &m.CrashAt })
 }
 
 // Told to end while anything is read, the job comes to the same end: what could not be read then says nothing about a
 // device or an image.
-func TestToldToEndAnywhereComesToTheSameEnd(t *testing.T) {
+func TestStoppedAnywhereEndsTheSame(t *testing.T) {
 	requireSameEndAnywhere(t, 20, func(m *enginetest.Machine) (points, at *int) { return &m.Reads, &m.EndAt })
 }
 
@@ -143,7 +143,7 @@ func requireSameEndAnywhere(t *testing.T, more int, interruption func(*enginetes
 }
 
 // A step that has waited longer than a device may be unreadable has no patience left for a read that is cut short.
-func TestToldToEndAfterALongWaitFailsNothing(t *testing.T) {
+func TestStopAfterWaitFailsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		j := m.Job("j", m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
 		m.Window.OnReady = func() { m.Window.Err = errors.New("connection refused") } // the first write waits
@@ -171,7 +171,7 @@ func TestWriteCutShortBetweenItsCommandsIsRepeated(t *testing.T) {
 }
 
 // A burn takes longer than a device is waited for that does not answer; the wait begins when it ends.
-func TestDeviceHasTimeToAnswerAfterALongWrite(t *testing.T) {
+func TestTimeToAnswerAfterLongWrite(t *testing.T) {
 	for name, restart := range map[string]bool{"followed": false, "taken over after a restart": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
@@ -194,7 +194,7 @@ func TestDeviceHasTimeToAnswerAfterALongWrite(t *testing.T) {
 	}
 }
 
-func TestDeviceWhoseObjectIsGoneIsPlannedAnew(t *testing.T) {
+func TestReplansDeviceWithoutObject(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		j := m.Job("j", m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
 		j.Updates[0].Class, j.Deadline = "", time.Time{}
@@ -203,7 +203,7 @@ func TestDeviceWhoseObjectIsGoneIsPlannedAnew(t *testing.T) {
 	})
 }
 
-func TestStagedImageIsActivatedAndNotFlashed(t *testing.T) {
+func TestOnlyActivatesStagedImage(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.BIOS, "bios", inventory.ActivateReboot)
 		fw := m.Sim.Firmware("bios")
@@ -215,7 +215,7 @@ func TestStagedImageIsActivatedAndNotFlashed(t *testing.T) {
 	})
 }
 
-func TestJobWithNothingToDoDisturbsNothing(t *testing.T) {
+func TestNoopJobDisturbsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.BIOS, "bios", inventory.ActivateReboot)
 		m.Sim.SetFirmware("bios", inventory.Firmware{Running: "2.0", Stored: "2.0", Activation: inventory.ActivateReboot})
@@ -282,7 +282,7 @@ func TestFullDiskIsNamedAndTheJobGoesOnOnceThereIsRoom(t *testing.T) {
 	})
 }
 
-func TestDowngradeIsRefusedAgainOnTheNode(t *testing.T) {
+func TestNodeRefusesDowngradeToo(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
 		m.Sim.SetFirmware("nic0", inventory.Firmware{Running: "3.0", Stored: "3.0", Format: inventory.FormatDotted})
@@ -292,7 +292,7 @@ func TestDowngradeIsRefusedAgainOnTheNode(t *testing.T) {
 }
 
 // Other hardware in the slot is another transaction (R002-57).
-func TestReplacedHardwareIsNotWritten(t *testing.T) {
+func TestNeverWritesReplacedDevice(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		j := m.Job("j", m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
 		m.IDs = nil
@@ -363,7 +363,7 @@ func TestFailedWriteHoldsTheNodeAndKeepsTheRestFromBeingPlanned(t *testing.T) {
 	})
 }
 
-func TestIgnoredRebootIsAskedForOnceAndHeld(t *testing.T) {
+func TestHoldsAfterIgnoredReboot(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.BIOS, "bios", inventory.ActivateReboot)
 		m.IgnoresReboots = true
@@ -395,8 +395,8 @@ func TestUnhealthyNodeIsHeld(t *testing.T) {
 	}
 }
 
-// TestHeldNodeIsReleasedOnRequest proves R003-27.
-func TestHeldNodeIsReleasedOnRequest(t *testing.T) {
+// TestReleasesHeldNodeOnRequest proves R003-27.
+func TestReleasesHeldNodeOnRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
 		m.Sim.Inject("nic0", drivertest.FailWrite)
@@ -437,7 +437,7 @@ func retried(j journal.Job) journal.Job {
 }
 
 // Whoever plans it: an image that failed on a device is not written to it again until a person requests a retry (I5).
-func TestImageThatFailedIsRefusedUntilARetry(t *testing.T) {
+func TestRefusesFailedUntilRetry(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
 		m.Sim.Inject("nic0", drivertest.FailWrite)
@@ -451,7 +451,7 @@ func TestImageThatFailedIsRefusedUntilARetry(t *testing.T) {
 	})
 }
 
-func TestRejectedRetryKeepsTheNodeHeld(t *testing.T) {
+func TestRejectedRetryKeepsNodeHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
 		m.Sim.Inject("nic0", drivertest.FailWrite)
@@ -462,8 +462,8 @@ func TestRejectedRetryKeepsTheNodeHeld(t *testing.T) {
 	})
 }
 
-// TestCancelTakesEffectUntilTheFirstWrite proves R000-62.
-func TestCancelTakesEffectUntilTheFirstWrite(t *testing.T) {
+// TestCancelWorksUntilFirstWrite proves R000-62.
+func TestCancelWorksUntilFirstWrite(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		ids := fleet(m)
 		m.Window.OnReady = func() { m.Engine.Cancel("uid-j", engine.Cancellation{Reason: "wrong night"}) }
@@ -515,7 +515,7 @@ func TestWriteOutlivesTheProcess(t *testing.T) {
 
 // The pod with the process that followed a plugin's write was deleted; the plugin writes on. Nothing is done to the node, and
 // nothing is written again, until it has ended.
-func TestWriteOfAPluginOutlivesWhoFollowedIt(t *testing.T) {
+func TestPluginWriteOutlivesPod(t *testing.T) {
 	for name, cancel := range map[string]bool{"and the job goes on": false, "and the job is cancelled": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
@@ -548,7 +548,7 @@ func TestWriteOfAPluginOutlivesWhoFollowedIt(t *testing.T) {
 }
 
 // The worker of a write was killed: its end was not seen, and the device is read to find out.
-func TestWriteWhoseEndNobodySawIsReadBack(t *testing.T) {
+func TestReadsBackUnobservedWrite(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		m.LoseEnds = true
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)

@@ -29,7 +29,7 @@ func recorded(m *enginetest.Machine, w command.Writing) {
 	}
 }
 
-func TestWhatCouldHaveEndedAWriteIsReported(t *testing.T) {
+func TestReportsExposedWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		recorded command.Writing
 		want     *journal.Exposed

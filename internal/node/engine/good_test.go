@@ -64,7 +64,7 @@ func TestCancelledJobsDoNotDisplaceTheLastGoodFirmware(t *testing.T) {
 }
 
 // A drive with two slots has no room for what was good beside what runs and what is written.
-func TestSlotThatTheNextWriteTakesIsNoWayBack(t *testing.T) {
+func TestOverwrittenSlotIsNoWayBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.AddWith(inventory.Disk, "disk0", inventory.Firmware{
 			Activation: inventory.ActivateDeviceReset, Rollback: inventory.RollbackSlot,
@@ -92,7 +92,7 @@ func broken(t *testing.T, m *enginetest.Machine) journal.Job {
 
 // A person who replaced a card and asks for another try has mended the node: what it misses now is not the fault of the next
 // image.
-func TestNodeThatWasMendedIsMeasuredAnew(t *testing.T) {
+func TestRemeasuresRepairedNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		broken(t, m)
 		m.IDs = m.IDs[1:]
@@ -105,7 +105,7 @@ func TestNodeThatWasMendedIsMeasuredAnew(t *testing.T) {
 }
 
 // A request alone mends nothing: what the failed job changed, and is still there, must do again what it did before.
-func TestNodeThatWasNotMendedIsNotHealthy(t *testing.T) {
+func TestUnrepairedNodeIsUnhealthy(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		broken(t, m)
 		other := m.Add(inventory.NIC, "nic9", inventory.ActivateDeviceReset)

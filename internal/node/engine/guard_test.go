@@ -69,7 +69,7 @@ func TestJobThatUpdatesNoNetworkAdapterNeedsNoGuard(t *testing.T) {
 	})
 }
 
-func TestJobGoesOnWithoutAGuardAndSaysSo(t *testing.T) {
+func TestJobContinuesWithoutGuard(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		m.Guard = &sentry{m: m, refuses: errors.New("install guard: the kubelet has no directory for static pods")}
 		view := m.Run(m.Job("j", m.ReadBackNIC(inventory.ActivateReboot)))

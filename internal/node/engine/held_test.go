@@ -31,7 +31,7 @@ func stepsJob(t *testing.T, name, digest string) journal.Job {
 }
 
 // A node must not be returned to service under the steps that run on it: the requested release waits for them.
-func TestReleaseWaitsForTheStepsOnTheHeldNode(t *testing.T) {
+func TestReleaseWaitsForSteps(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.Disk, "disk0", inventory.ActivateNone)
 		m.Sim.Inject("disk0", drivertest.FailWrite)

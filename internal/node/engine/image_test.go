@@ -112,7 +112,7 @@ func TestAnImageThatTheDeviceRefusesIsRejected(t *testing.T) {
 }
 
 // A server of images that is busy may let a node wait for a long time, which a cancellation ends. It proves R000-62.
-func TestCancelInterruptsAFetchThatWaits(t *testing.T) {
+func TestCancelEndsWaitingFetch(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		m.Store = busyServer{func() { m.Engine.Cancel("uid-j", engine.Cancellation{Reason: "wrong night"}) }}
 		began := time.Now()

@@ -15,7 +15,7 @@ import (
 
 // A step that only reads is broken off, however long the driver would take.
 // It proves R000-62, R000-65.
-func TestCancelInterruptsAReadThatRuns(t *testing.T) {
+func TestCancelInterruptsRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.AddWith(inventory.NIC, "nic0", inventory.Firmware{
 			Activation: inventory.ActivateDeviceReset, Rollback: inventory.RollbackReadBack,

@@ -36,7 +36,7 @@ func TestAHostThatDoesNotProtectWritesRefusesThemWhereThePolicySaysSo(t *testing
 	})
 }
 
-func TestAHostThatProtectsWritesDoesThem(t *testing.T) {
+func TestWritesOnProtectingHost(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		asked := 0
 		m.Protection = func() error { asked++; return nil }

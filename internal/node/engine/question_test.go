@@ -51,7 +51,7 @@ func count(m *enginetest.Machine, spoil func(since time.Duration)) *counted {
 
 // The gate does not poll the API server while it waits, whatever it waits for: through the whole patience, and through a soak, it
 // asks a few times, and looks at the host meanwhile.
-func TestPatienceDoesNotPollTheAPIServer(t *testing.T) {
+func TestPatienceDoesNotPollServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(m *enginetest.Machine, since time.Duration)
 		// most bounds the questions in the gate after the update.
@@ -86,7 +86,7 @@ func TestPatienceDoesNotPollTheAPIServer(t *testing.T) {
 }
 
 // An API server that is away for days is asked once a minute by each node that waits for it.
-func TestAbsentAPIServerIsAskedOnceAMinute(t *testing.T) {
+func TestAsksAbsentServerEachMinute(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		w := count(m, func(since time.Duration) {
 			if since < 24*time.Hour {

@@ -97,7 +97,7 @@ func TestKilledAnywhereInARollbackComesToTheSameEnd(t *testing.T) {
 }
 
 // Only the card whose link went down is rolled back: the other devices keep what was verified on them.
-func TestOnlyTheDeviceAtFaultIsRolledBack(t *testing.T) {
+func TestRollsBackOnlyFaultyDevice(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		disk, bios := m.Add(inventory.Disk, "disk0", inventory.ActivateNone), m.Add(inventory.BIOS, "bios", inventory.ActivateReboot)
 		nic := m.ReadBackNIC(inventory.ActivateDeviceReset)
@@ -185,7 +185,7 @@ func TestWhenTheOldFirmwareFailsTooEverythingStops(t *testing.T) {
 }
 
 // An archive that cannot be made keeps the device from being written, and the node in service (R002-6).
-func TestWithoutItsArchiveNothingIsWritten(t *testing.T) {
+func TestNoWriteWithoutArchive(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.ReadBackNIC(inventory.ActivateDeviceReset)
 		m.Sim.Inject("nic0", drivertest.FailArchive)
@@ -197,7 +197,7 @@ func TestWithoutItsArchiveNothingIsWritten(t *testing.T) {
 
 // A device that cannot be read now: what an earlier job archived will do, nothing archived means no way back, and an archive
 // that cannot be read means neither, so that nothing is written.
-func TestArchiveThatCannotBeReadIsNoAbsence(t *testing.T) {
+func TestUnreadableArchiveNotAbsent(t *testing.T) {
 	unsupported := fmt.Errorf("it stores another image than it runs: %w", driver.ErrNotSupported)
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		m.NotNow = func() error { return unsupported }
@@ -229,7 +229,7 @@ func TestPolicyCanRequireAWayBack(t *testing.T) {
 }
 
 // The attempts of an image are counted before each write and survive the death of the daemon (R002-15, R002-16).
-func TestAttemptIsCountedBeforeTheFirstByte(t *testing.T) {
+func TestCountsAttemptBeforeWriting(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
 		m.Sim.Inject("nic0", drivertest.HangWrite)

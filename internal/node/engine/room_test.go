@@ -87,7 +87,7 @@ func TestNothingIsArchivedWhileThereIsNoRoomForTheCopyOfAnImage(t *testing.T) {
 	})
 }
 
-func TestOnlyACopyOnDiskNeedsRoomThere(t *testing.T) {
+func TestOnlyDiskCopyNeedsRoom(t *testing.T) {
 	for name, left := range map[string]func() (int64, error){
 		"in memory":  func() (int64, error) { return 0, nil },
 		"not known":  func() (int64, error) { return 0, errors.New("statfs: function not implemented") },

@@ -31,7 +31,7 @@ import (
 
 // The operator is taken over. It plans a job with a digest of its choice, and serves and says what it likes; the card would take the
 // image. No job of it writes anything, or takes the node out of service.
-func TestNoJobOfAStolenOperatorWrites(t *testing.T) {
+func TestNoWriteByStolenOperator(t *testing.T) {
 	vendor, thief := newSigner(t), newSigner(t)
 	image := drivertest.ImageBytes("BOARD_nic0", "2.0")
 	implant := append(bytes.Clone(image), "implant"...)

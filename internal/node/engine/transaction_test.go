@@ -168,7 +168,7 @@ func TestReplacedHardwareBeginsANewTransaction(t *testing.T) {
 
 // A node that cannot be repaired by itself stays as it is, out of service and powered on, until a person acts: nothing is
 // done in an hour, over restarts of the daemon (R002-27, R002-28, R003-26).
-func TestHeldNodeIsLeftAloneUntilAPersonActs(t *testing.T) {
+func TestHeldNodeWaitsForPerson(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateReboot)
 		requireFailed(t, m.Run(m.Bad(m.Job("j", id), "nic0")), "j", step.Unhealthy, true)
@@ -190,7 +190,7 @@ func TestHeldNodeIsLeftAloneUntilAPersonActs(t *testing.T) {
 
 // The steps begin by themselves once the node has left service, all of them run while it is out, and it is seen healthy
 // before it is schedulable again (R003-1, R003-21, R003-37).
-func TestStepsRunWhileTheNodeIsOutOfService(t *testing.T) {
+func TestStepsRunOutOfService(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		ran := map[plan.Kind]bool{}
 		cleanBeforeAvailable := false

@@ -104,7 +104,7 @@ func TestADriveWhoseUseCannotBeReadIsNotTouched(t *testing.T) {
 	})
 }
 
-func TestOneJobChangesOneDriveOfAnArray(t *testing.T) {
+func TestOneDriveOfArrayPerJob(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		a, b := m.Add(inventory.Disk, "disk0", inventory.ActivateDeviceReset), m.Add(inventory.Disk, "disk1", inventory.ActivateDeviceReset)
 		whole := member(inventory.Array{Name: "md0"})
@@ -118,7 +118,7 @@ func TestOneJobChangesOneDriveOfAnArray(t *testing.T) {
 }
 
 // New firmware that makes a drive drop out of its array is at fault, though the drive itself answers.
-func TestADriveThatLeavesItsArrayIsRolledBack(t *testing.T) {
+func TestRollsBackDriveLeavingArray(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.AddWith(inventory.Disk, "disk0", inventory.Firmware{
 			Activation: inventory.ActivateDeviceReset, Rollback: inventory.RollbackSlot,

@@ -98,7 +98,7 @@ func TestEachStaticPodDiffers(t *testing.T) {
 	assert.NotEqual(t, string(first), string(second))
 }
 
-func TestGuardOfALostStateDirectoryIsRemoved(t *testing.T) {
+func TestRemovesGuardOfLostState(t *testing.T) {
 	dir, fake := newDir(t)
 	h := in(t, dir, fake)
 	require.Error(t, h.Install(t.Context()))
@@ -109,7 +109,7 @@ func TestGuardOfALostStateDirectoryIsRemoved(t *testing.T) {
 }
 
 // A kubelet that takes its static pods from elsewhere meanwhile does not hide the old one.
-func TestGuardIsRemovedFromWhereItWasPut(t *testing.T) {
+func TestRemovedFromWhereItWasPut(t *testing.T) {
 	dir, fake := newDir(t)
 	h := in(t, dir, fake)
 	require.Error(t, h.Install(t.Context()))
@@ -127,7 +127,7 @@ func TestGuardThatCannotBeInstalledLeavesNothing(t *testing.T) {
 }
 
 // A daemon that was replaced in the middle of a job has a journal that the guard of the one before may not read.
-func TestGuardOfAnotherVersionIsReplaced(t *testing.T) {
+func TestReplacesOtherVersionsGuard(t *testing.T) {
 	dir, fake := newDir(t)
 	h := in(t, dir, fake)
 	h.Version = "v1.0.0"

@@ -107,7 +107,7 @@ func TestStaticPodNeedsNothingThatAKubeletAsksTheAPIServerFor(t *testing.T) {
 	require.ErrorContains(t, err, "runtime class nvidia, which a kubelet knows only from the API server")
 }
 
-func TestPodOfOneJobMakesAGuardThatNamesNoJob(t *testing.T) {
+func TestOneJobPodsGuardNamesNoJob(t *testing.T) {
 	own := daemonPod(t)
 	own.Spec.Containers[0].Args = []string{"job", "--name=update-n1", "--node-name=n1"}
 	own.Status.ContainerStatuses[0].ImageID = "sha256:0f"

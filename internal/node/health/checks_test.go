@@ -66,8 +66,8 @@ func check(t *testing.T, c *health.Checks, h host) ([]string, error) {
 	return messages, err
 }
 
-// TestRequiredChecksDecideInOrderOfName proves R002-14.
-func TestRequiredChecksDecideInOrderOfName(t *testing.T) {
+// TestChecksDecideInNameOrder proves R002-14.
+func TestChecksDecideInNameOrder(t *testing.T) {
 	r := answers{
 		"10-raid":    commandtest.Exits(3, "md0: degraded\n", ""),
 		"20-time.sh": commandtest.Exits(1, "chatter\n", "first\n\x1b[31mno peer\x1b[0m \n\n"),
@@ -158,7 +158,7 @@ func TestChecksWaitForWhatIsBuiltIn(t *testing.T) {
 	assert.Empty(t, c.Runner.(*commandtest.Runner).Calls(), "a node that boots is not asked")
 }
 
-func TestFailingChecksRestBetweenTwoRounds(t *testing.T) {
+func TestRestsBetweenFailedRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := answers{"a": commandtest.Exits(1, "", "")}
 		r := broken.runner(t)
@@ -192,7 +192,7 @@ func TestFailingChecksRestBetweenTwoRounds(t *testing.T) {
 	})
 }
 
-func TestCheckThatIsInterruptedSaysNothing(t *testing.T) {
+func TestIgnoresInterruptedCheck(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := answers{"a": func(_ context.Context, c command.Command) (command.Result, error) {
 		cancel()
@@ -206,7 +206,7 @@ func TestCheckThatIsInterruptedSaysNothing(t *testing.T) {
 	assert.Len(t, r.Calls(), 2, "and is asked again by whoever asks next")
 }
 
-func TestOnlyWhatIsMeantAsACheckRuns(t *testing.T) {
+func TestRunsOnlyChecks(t *testing.T) {
 	files := checkFS("required.d/10-a", "required.d/b_2.sh", "required.d/C.py", "required.d/.hidden", "required.d/10-a~",
 		"required.d/10-a.rpmsave", "required.d/b_2.sh.dpkg-old", "required.d/c.swp")
 	files[requiredD+"/off"] = owned(0, 0o644)

@@ -64,8 +64,8 @@ func TestCheckFindsWhatIsWorse(t *testing.T) {
 	}
 }
 
-// TestTargetThatDoesNotTellIsNotHealthy proves R002-17.
-func TestTargetThatDoesNotTellIsNotHealthy(t *testing.T) {
+// TestSilentTargetIsUnhealthy proves R002-17.
+func TestSilentTargetIsUnhealthy(t *testing.T) {
 	target := health.Target{Device: "n", UniqueID: "nic", Version: "2"}
 	mute, dead := nic(inventory.LinkUp, "2"), nic(inventory.LinkUp, "2")
 	mute.Firmware, dead.Err = nil, errors.New("EIO")
@@ -86,7 +86,7 @@ func TestTargetThatDoesNotTellIsNotHealthy(t *testing.T) {
 	}
 }
 
-func TestHostThatCannotBeScannedIsNotHealthy(t *testing.T) {
+func TestUnscannableHostIsUnhealthy(t *testing.T) {
 	_, err := health.Checker{Scanner: host{err: errors.New("EIO")}}.Check(t.Context(), health.Baseline{}, nil)
 	require.Error(t, err)
 }

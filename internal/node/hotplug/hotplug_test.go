@@ -38,7 +38,7 @@ func fabricsEvent(action, path, subsystem string, more ...string) []byte {
 }
 
 // A drive behind a network is a virtual device to the kernel, and hardware to people.
-func TestADriveBehindANetworkIsHardware(t *testing.T) { // R001-2
+func TestNetworkDriveIsHardware(t *testing.T) { // R001-2
 	const controller = "/devices/virtual/nvme-fabrics/ctl/nvme0"
 	for name, c := range map[string]struct {
 		message []byte

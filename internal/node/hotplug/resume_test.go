@@ -62,7 +62,7 @@ func TestThePauseBeforeASubscriptionIsBoundedAndShrinksAgain(t *testing.T) {
 	})
 }
 
-func TestASourceThatCannotBeUsedIsDoneWithout(t *testing.T) {
+func TestDoesWithoutUnusableSource(t *testing.T) {
 	calls := 0
 	resume(t.Context(), logr.Discard(), "links", func(context.Context, func(), func()) error {
 		calls++

@@ -78,7 +78,7 @@ func otherAuthority(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-func TestBothWaysAreNamedWhereNeitherLeads(t *testing.T) {
+func TestNamesBothFailedAddresses(t *testing.T) {
 	for name, c := range map[string]struct{ address, says string }{
 		"nobody there":  {nobody(t), "connection refused"},
 		"no address":    {"operator.example:8444", "read the operator's address"},
@@ -95,7 +95,7 @@ func TestBothWaysAreNamedWhereNeitherLeads(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsNotPublishedYetIsNone(t *testing.T) {
+func TestUnpublishedAddressIsNone(t *testing.T) {
 	s := newScene(t, serve(content), func(c *images.Config) { c.AddressFile = filepath.Join(c.Dir, "missing") })
 	_, _, err := s.Fetch(t.Context(), digest(content))
 	assert.NoError(t, err)

@@ -28,7 +28,7 @@ func patient(t *testing.T, answer http.HandlerFunc, random float64) (s *scene, s
 }
 
 // A server that is busy says when to come again, and is asked a little later than that, each node by another chance.
-func TestAFetchComesAgainWhenTheServerAsks(t *testing.T) {
+func TestFetchHonoursRetryAfter(t *testing.T) {
 	in := func(d time.Duration) string { return begun.Add(d).Format(http.TimeFormat) }
 	for name, tc := range map[string]struct {
 		after  string

@@ -67,7 +67,7 @@ func TestAFetchDoesNotFillTheDisk(t *testing.T) {
 	requireNothingLeft(t, s)
 }
 
-func TestAnImageComesOnceThereIsRoom(t *testing.T) {
+func TestFetchesOnceThereIsRoom(t *testing.T) {
 	room := int64(0)
 	s := newScene(t, serve(content), func(c *images.Config) { c.Free = func(string) (int64, error) { return room, nil } })
 	_, _, err := s.Fetch(t.Context(), digest(content))
@@ -90,7 +90,7 @@ func TestOnlyWhatIsMissingNeedsRoom(t *testing.T) {
 }
 
 // The tool that writes a large image gets a copy of it, which is made beside the image.
-func TestALargeImageNeedsRoomForItsCopyToo(t *testing.T) {
+func TestCopyOfLargeImageNeedsRoom(t *testing.T) {
 	room := int64(65 * mebibyte)
 	s := newScene(t, serve(content), func(c *images.Config) {
 		c.MaxInMemory = int64(len(content)) - 1
@@ -120,7 +120,7 @@ func TestUnusedImagesMakeRoomForTheCopyOfOneThatIsHere(t *testing.T) {
 	assert.FileExists(t, old, "no more than is needed")
 }
 
-func TestUnusedImagesMakeRoomForAnother(t *testing.T) {
+func TestUnusedImagesMakeDiskRoom(t *testing.T) {
 	s := newScene(t, serve(content), disk(64+3))
 	oldest, older, old, used := s.put(t, "a", 4*time.Hour), s.put(t, "b", 3*time.Hour), s.put(t, "c", 2*time.Hour), s.put(t, "d", time.Minute)
 	_, _, err := s.Fetch(t.Context(), digest(content))
@@ -131,7 +131,7 @@ func TestUnusedImagesMakeRoomForAnother(t *testing.T) {
 	assert.FileExists(t, used)
 }
 
-func TestImagesThatAJobMayUseMakeNoRoom(t *testing.T) {
+func TestImagesOfJobsMakeNoRoom(t *testing.T) {
 	s := newScene(t, serve(content), disk(64+1))
 	used := s.put(t, "a", time.Minute)
 	_, _, err := s.Fetch(t.Context(), digest(content))
@@ -141,7 +141,7 @@ func TestImagesThatAJobMayUseMakeNoRoom(t *testing.T) {
 }
 
 // Somebody else may fill the disk after the look at it, or a quota may end before the disk does.
-func TestADiskThatFillsUpInTheMiddle(t *testing.T) {
+func TestDiskFillsUpMidway(t *testing.T) {
 	for name, errno := range map[string]syscall.Errno{"full": syscall.ENOSPC, "quota": syscall.EDQUOT} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, serve(content))

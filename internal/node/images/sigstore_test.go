@@ -82,7 +82,7 @@ func TestANodeTakesWhatAnIdentityThatItTrustsSigned(t *testing.T) {
 	}
 }
 
-func TestHalfATrustedRootLetsNothingPass(t *testing.T) {
+func TestHalfRootLetsNothingPass(t *testing.T) {
 	vendor := signaturetest.New(t)
 	o := newOperator()
 	o.holds(content, content, vendor.Sign(t, release, issuer, content))

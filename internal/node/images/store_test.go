@@ -106,7 +106,7 @@ func TestFetchUsesAnImageAgainOnlyAfterHashingIt(t *testing.T) {
 	assert.Len(t, s.shelf.tokens, 2)
 }
 
-func TestFetchGoesOnWhereItWasCutOff(t *testing.T) {
+func TestFetchResumesAfterCutOff(t *testing.T) {
 	const half = 1 << 18
 	s := newScene(t, nil)
 	s.shelf.answer = func(w http.ResponseWriter, r *http.Request) {
@@ -127,7 +127,7 @@ func TestFetchGoesOnWhereItWasCutOff(t *testing.T) {
 	assert.NotEqual(t, "bytes=0-", s.shelf.ranges[1])
 }
 
-func TestFetchReadsTheTokenForEveryRequest(t *testing.T) {
+func TestReadsTokenForEachRequest(t *testing.T) {
 	s := newScene(t, nil)
 	s.shelf.answer = func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer renewed" {
@@ -244,7 +244,7 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestImagesThatWereNotUsedGiveWay(t *testing.T) {
+func TestDirLimitEvictsOldImages(t *testing.T) {
 	s := newScene(t, serve(content), func(c *images.Config) { c.MaxDirBytes = int64(len(content)) + 20 })
 	put := func(name string, age time.Duration) string {
 		path := filepath.Join(s.config.Dir, strings.Repeat(name, 64))

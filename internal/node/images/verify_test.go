@@ -137,7 +137,7 @@ func requireRefused(t *testing.T, s *scene, image []byte, want signature.Reason)
 	assert.ErrorContains(t, err, "nothing was written")
 }
 
-func TestANodeTakesWhatAKeyOfItsOwnVouchesFor(t *testing.T) {
+func TestTakesImageSignedByOwnKey(t *testing.T) {
 	v := newVendor(t)
 	archive := zipOf(t, map[string][]byte{memberPath: content, "readme": []byte("read me")})
 	for name, offer := range map[string]func(*operator){
@@ -250,7 +250,7 @@ func TestOtherBytesUnderARightDigestAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnExpiredKeyOfTheNodeIsRefused(t *testing.T) {
+func TestRefusesExpiredNodeKey(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	end := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -308,7 +308,7 @@ func TestWhetherImagesMustBeSignedIsThePolicyOfTheNode(t *testing.T) {
 	}
 }
 
-func TestAKeyThatCannotBeReadLetsNothingPass(t *testing.T) {
+func TestUnreadableKeyPassesNothing(t *testing.T) {
 	o := newOperator()
 	o.files[digest(content)] = content
 	s := newGuarded(t, o, "not a key")
@@ -317,7 +317,7 @@ func TestAKeyThatCannotBeReadLetsNothingPass(t *testing.T) {
 	require.NotErrorIs(t, err, images.ErrUnavailable)
 }
 
-func TestAnOperatorThatCannotSayIsAskedAgain(t *testing.T) {
+func TestAsksUncertainOperatorAgain(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"away":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
 		"old":      http.NotFound,

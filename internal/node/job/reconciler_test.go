@@ -184,7 +184,7 @@ func TestJobRunsOnlyWhenAdmittedAndIsReportedToTheEnd(t *testing.T) {
 
 // What a job is and how far it is can be asked after a restart of the daemon: of the API server, which says the same as before, and of
 // the journal. A job that had begun goes on from there.
-func TestJobsCanBeAskedForAfterARestart(t *testing.T) { // R000-61
+func TestRestartRemembersJobs(t *testing.T) { // R000-61
 	d := newDaemon(t)
 	d.create("done", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
 	d.admit("done")
@@ -236,8 +236,8 @@ func TestResultsComeBeforeTheEnd(t *testing.T) {
 	apitest.RequireStatus(t, d.get("j"), kstatus.CurrentStatus)
 }
 
-// TestFailedJobHoldsTheNodeUntilReleased proves R003-25, R003-27.
-func TestFailedJobHoldsTheNodeUntilReleased(t *testing.T) {
+// TestFailedJobHoldsUntilRelease proves R003-25, R003-27.
+func TestFailedJobHoldsUntilRelease(t *testing.T) {
 	d := newDaemon(t)
 	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
 	d.Sim.Inject("disk0", drivertest.FailWrite)
@@ -267,7 +267,7 @@ func TestFailedJobHoldsTheNodeUntilReleased(t *testing.T) {
 }
 
 // Deleting a job asks to stop it, as spec.cancel does. Its end is reported before it goes.
-func TestADeletedJobIsCancelledAndSaysSo(t *testing.T) {
+func TestDeletedJobIsCancelled(t *testing.T) {
 	d := newDaemon(t)
 	o := d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
 	o.Finalizers = []string{v1alpha1.JobFinalizer}
@@ -346,7 +346,7 @@ func TestReleasedJobSaysSo(t *testing.T) {
 }
 
 // A person who asked for the node must see what its return waits for, and not be told to ask again.
-func TestJobWhoseNodeIsBeingReleasedSaysSo(t *testing.T) {
+func TestJobOfReleasingNodeSaysSo(t *testing.T) {
 	d := newDaemon(t)
 	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
 	d.Sim.Inject("disk0", drivertest.FailWrite)
@@ -392,7 +392,7 @@ func TestNewerAdmittedJobTakesOver(t *testing.T) {
 	apitest.RequireStatus(t, d.get("first"), kstatus.FailedStatus)
 }
 
-func TestCancelledBeforeItBeganNeverRuns(t *testing.T) {
+func TestCancelledEarlyNeverRuns(t *testing.T) {
 	d := newDaemon(t)
 	o := d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
 	o.Spec.Cancel = &v1alpha1.JobCancel{}
@@ -408,8 +408,8 @@ func TestCancelledBeforeItBeganNeverRuns(t *testing.T) {
 	apitest.RequireStatus(t, got, kstatus.FailedStatus)
 }
 
-// TestJobOfAnotherNodeIsLeftAlone proves R001-5.
-func TestJobOfAnotherNodeIsLeftAlone(t *testing.T) {
+// TestLeavesOtherNodesJobs proves R001-5.
+func TestLeavesOtherNodesJobs(t *testing.T) {
 	d := newDaemon(t)
 	o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "n2", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}}}
 	require.NoError(t, d.env.Client.Create(t.Context(), o))
@@ -431,7 +431,7 @@ func TestFinishedJobIsNotRunAgainWithoutAJournal(t *testing.T) {
 	assert.Empty(t, d.Sim.Operations())
 }
 
-func TestControllerFollowsJobsByWatch(t *testing.T) {
+func TestFollowsJobsByWatch(t *testing.T) {
 	d := newDaemon(t)
 	mgr, err := ctrl.NewManager(d.env.Config, ctrl.Options{Scheme: d.env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
 	require.NoError(t, err)

@@ -56,7 +56,7 @@ func TestJobThatDisagreesWithItsDeviceWritesNothing(t *testing.T) {
 }
 
 // A job that must not begin does not take a held node over, whose end would return it to service.
-func TestJobThatDisagreesLeavesAHeldNodeHeld(t *testing.T) {
+func TestRejectedJobKeepsNodeHeld(t *testing.T) {
 	d := newDaemon(t)
 	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
 	d.Sim.Inject("disk0", drivertest.FailWrite)

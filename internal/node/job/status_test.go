@@ -58,7 +58,7 @@ func TestJobWithMoreStepsThanTheAPITakesIsReported(t *testing.T) {
 }
 
 // A job of as many devices as one can have, with the longest names and messages, is reported in bounds, and says what failed.
-func TestAJobOfManyDevicesIsReportedBriefly(t *testing.T) {
+func TestReportsLargeJobBriefly(t *testing.T) {
 	long := func(n, number int) string {
 		s := fmt.Sprintf("n%04d", number)
 		return s + strings.Repeat("x", n-len(s))

@@ -208,7 +208,7 @@ func TestUnknownMembersStay(t *testing.T) {
 }
 
 // An unknown member goes with the thing that it was said of.
-func TestUnknownMemberEndsWithItsObject(t *testing.T) {
+func TestUnknownMemberGoesWithOwner(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	d := fullDevice()

@@ -51,8 +51,8 @@ func edit(t *testing.T, dir, bucket, key, value string) {
 	require.NoError(t, db.Close())
 }
 
-// TestWhatIsSavedSurvivesReopening proves R000-61.
-func TestWhatIsSavedSurvivesReopening(t *testing.T) {
+// TestSavedStateSurvivesReopen proves R000-61.
+func TestSavedStateSurvivesReopen(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	job := newJob("a")
@@ -67,7 +67,7 @@ func TestWhatIsSavedSurvivesReopening(t *testing.T) {
 	assert.Equal(t, plan.Preflight, v.Active().CurrentStep().Kind)
 }
 
-func TestJournalOfALivingDaemonIsRefused(t *testing.T) {
+func TestRefusesLiveDaemonsJournal(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	began := time.Now()
@@ -76,8 +76,8 @@ func TestJournalOfALivingDaemonIsRefused(t *testing.T) {
 	assert.Less(t, time.Since(began), 10*time.Second)
 }
 
-// TestJournalOfANewerDaemonIsRefused proves R002-10.
-func TestJournalOfANewerDaemonIsRefused(t *testing.T) {
+// TestRefusesNewerJournal proves R002-10.
+func TestRefusesNewerJournal(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, open(t, dir).Close())
 	edit(t, dir, "meta", "schema", "3")
@@ -116,7 +116,7 @@ func TestUnknownFieldsAreToleratedAndUnknownValuesRefused(t *testing.T) {
 }
 
 // A verdict with a result that this daemon does not know is refused, not taken for one it knows (R002-32).
-func TestUnknownResultOfAVerdictIsRefused(t *testing.T) {
+func TestRefusesUnknownVerdict(t *testing.T) {
 	for result, want := range map[string]string{"Healthy": "", "Unhealthy": "", "Fine": "unknown result", "": "unknown result"} {
 		dir := t.TempDir()
 		require.NoError(t, open(t, dir).Close())
@@ -131,7 +131,7 @@ func TestUnknownResultOfAVerdictIsRefused(t *testing.T) {
 	}
 }
 
-func TestHistoryIsBoundedAndNewestFirst(t *testing.T) {
+func TestHistoryBoundedNewestFirst(t *testing.T) {
 	j := open(t, t.TempDir())
 	for i := range 13 {
 		job := newJob(fmt.Sprintf("job-%02d", i))

@@ -167,7 +167,7 @@ func TestPowerCutAnywhereInAChangeLeavesTheOldOrTheNewView(t *testing.T) { // F2
 
 // Every write beyond a limit fails, as on a full disk; with limit zero all fail, as on one that became read-only. The limit
 // holds for the whole process, so that it is one of its own.
-func TestDiskThatIsFullKeepsTheOldView(t *testing.T) { // F5
+func TestFullDiskKeepsOldView(t *testing.T) { // F5
 	if flag.NArg() > 0 {
 		fillDisk(t)
 		return
@@ -226,7 +226,7 @@ func withFileLimit(t *testing.T, limit int64, do func() error) error {
 	return err
 }
 
-func TestReadOnlyJournalIsAnErrorAndUntouched(t *testing.T) { // F5
+func TestReadOnlyJournalIsUntouched(t *testing.T) { // F5
 	dir := t.TempDir()
 	j := open(t, dir)
 	require.NoError(t, j.Save(newJob("a")))
@@ -246,7 +246,7 @@ func TestReadOnlyJournalIsAnErrorAndUntouched(t *testing.T) { // F5
 	assert.Equal(t, before, after)
 }
 
-func TestDamagedPagesAreAnErrorAndNoPanic(t *testing.T) {
+func TestDamagedPagesDoNotPanic(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	for i := range 5 {

@@ -22,7 +22,7 @@ func (s said) Run(_ context.Context, c command.Command) (command.Result, error) 
 	return command.Result{Stdout: []byte(s)}, nil
 }
 
-func TestBootTakesAsLongAsTheHostSays(t *testing.T) {
+func TestReadsBootTimeFromHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		output string
 		want   time.Duration

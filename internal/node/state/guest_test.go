@@ -13,8 +13,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 )
 
-// TestAGuestAndWhoExecutesJobsTakeTurns proves R000-54.
-func TestAGuestAndWhoExecutesJobsTakeTurns(t *testing.T) {
+// TestGuestAndExecutorTakeTurns proves R000-54.
+func TestGuestAndExecutorTakeTurns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	guest, other := state.NewGuest(dir), state.NewGuest(dir)
 	view, err := guest.View()

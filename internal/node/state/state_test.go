@@ -90,8 +90,8 @@ func TestFirstRunMakesTheDirectory(t *testing.T) {
 	assert.JSONEq(t, `{"schema":2,"daemon":"v1.5.0"}`, stamp(t, dir), "the last one that opened it")
 }
 
-// TestLocksAndTemporaryFilesAreNoState proves R002-40.
-func TestLocksAndTemporaryFilesAreNoState(t *testing.T) {
+// TestIgnoresLocksAndTempFiles proves R002-40.
+func TestIgnoresLocksAndTempFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "lock", "")
 	s := open(t, dir, today)
@@ -176,8 +176,8 @@ func TestDamagedJournalOfAWorkingDaemonIsNeverPutAside(t *testing.T) { // I7
 	}
 }
 
-// TestNewerStateIsRefusedAndNotTouched proves R002-10, R002-63, R002-64.
-func TestNewerStateIsRefusedAndNotTouched(t *testing.T) {
+// TestRefusesNewerStateUntouched proves R002-10, R002-63, R002-64.
+func TestRefusesNewerStateUntouched(t *testing.T) {
 	for name, content := range map[string]string{
 		"schema":             `{"schema":3,"daemon":"v1.4.2"}`,
 		"schema of another":  `{"schema":3,"daemon":"whatever"}`,
@@ -202,8 +202,8 @@ func TestNewerStateIsRefusedAndNotTouched(t *testing.T) {
 	}
 }
 
-// TestDaemonVersionDecidesByItsMajor proves R002-61.
-func TestDaemonVersionDecidesByItsMajor(t *testing.T) {
+// TestMajorVersionDecides proves R002-61.
+func TestMajorVersionDecides(t *testing.T) {
 	for daemon, want := range map[string]bool{
 		"v1.0.0": true, "v1.4.2": true, "v1.5.0-fake-next-minor": true, "v2.0.0": true, "dev": true, "": true, "v0.9.0": false,
 	} {
@@ -318,14 +318,14 @@ func TestOneProcessAtATime(t *testing.T) {
 	require.NoError(t, open(t, dir, today).Close())
 }
 
-func TestRefusedDirectoryIsNotLocked(t *testing.T) {
+func TestLocksNoRefusedDirectory(t *testing.T) {
 	dir := used(t, "v2.0.0")
 	_, err := state.Open(dir, state.Options{Daemon: today})
 	require.ErrorIs(t, err, state.ErrNewer)
 	open(t, dir, "v2.0.0")
 }
 
-func TestInspectReadsWhatADaemonWrites(t *testing.T) {
+func TestInspectReadsDaemonsState(t *testing.T) {
 	dir := used(t, today)
 	s := open(t, dir, today)
 	m := archive.Manifest{UniqueID: "u", Class: inventory.NIC, Version: "1", BootID: "b", Rollback: inventory.RollbackReadBack}
@@ -361,7 +361,7 @@ func TestInspectReadsWhatADaemonWrites(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestInspectSaysWhatItCannotRead(t *testing.T) {
+func TestInspectNamesUnreadable(t *testing.T) {
 	dir := used(t, today)
 	write(t, dir, "version", `{"schema":"two"}`)
 	write(t, dir, "journal.db", strings.Repeat("\x00", 1<<14))
@@ -375,7 +375,7 @@ func TestInspectSaysWhatItCannotRead(t *testing.T) {
 
 // The journal is written by bbolt and has tests of its own; here all around it is cut.
 // It proves R002-33.
-func TestPowerCutAnywhereWhileOpening(t *testing.T) { // F2
+func TestPowerCutWhileOpening(t *testing.T) { // F2
 	seeds := map[string]func(t *testing.T, dir string){
 		"first run": func(*testing.T, string) {},
 		"leftovers": func(t *testing.T, dir string) {
@@ -423,7 +423,7 @@ func assertOpens(t *testing.T, fsys *durabletest.FS, seed uint64, withJob bool) 
 	}
 }
 
-func TestFullOrReadOnlyDiskIsAnError(t *testing.T) { // F5
+func TestFullOrReadOnlyDiskFails(t *testing.T) { // F5
 	for want, limit := range map[error]func(*durabletest.FS){
 		syscall.ENOSPC: func(f *durabletest.FS) { f.Full(0) }, syscall.EROFS: (*durabletest.FS).ReadOnly,
 	} {

@@ -82,7 +82,7 @@ func acmeHost(t *testing.T, verdict string, errs ...error) (h *host, sanitized f
 
 // R003-5, R003-6: the steps of a profile run through the real engine: the one that only reads runs before the node is taken out
 // of service, and the one that changes the drive gets the maintenance, its lock and the reboot it asks for.
-func TestStepsOfAProfileRunThroughTheEngine(t *testing.T) {
+func TestEngineRunsProfileSteps(t *testing.T) {
 	h, sanitized := acmeHost(t, "passed")
 	done := h.execute(nil, journal.RequestedStep{Name: "self-test", Device: "disk0"}, journal.RequestedStep{Name: "sanitize"})
 	require.Equal(t, step.Complete, done.Record.Outcome, "%+v", done.Record.Failure)
@@ -115,7 +115,7 @@ func TestACommandOfAProfileThatWasNotFollowedRunsAgain(t *testing.T) {
 }
 
 // A drive that fails its test is not touched, and its node stays in service.
-func TestAFailedStepOfAProfileChangesNothing(t *testing.T) {
+func TestFailedStepChangesNothing(t *testing.T) {
 	h, sanitized := acmeHost(t, "failed")
 	done := h.execute(nil, journal.RequestedStep{Name: "self-test"}, journal.RequestedStep{Name: "sanitize"})
 	require.Equal(t, step.Failed, done.Record.Outcome)

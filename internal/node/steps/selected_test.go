@@ -7,7 +7,7 @@ import (
 )
 
 // A write that is taken and changes nothing, or something else, is no reset.
-func TestOnlyTheShownSelectionCounts(t *testing.T) {
+func TestOnlyShownSelectionCounts(t *testing.T) {
 	for text, want := range map[string]bool{
 		"builtinsafe lastknowngood [factory] custom\n": true,
 		"factory\n": true,

@@ -107,7 +107,7 @@ var (
 )
 
 // R003-5: the hardware matches the expected devices, selected as in a template, and every difference is reported.
-func TestVerifyInventoryTellsEveryDifference(t *testing.T) {
+func TestVerifyInventoryDifferences(t *testing.T) {
 	b := newBench(t)
 	for _, id := range []inventory.Identity{nic0, nic1, disk} {
 		b.add(id, inventory.Firmware{Running: "1.0"})

@@ -11,7 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 )
 
-func TestElapsedAndAfterCountOnlyWhatIsOpen(t *testing.T) {
+func TestCountsOnlyOpenTime(t *testing.T) {
 	night, err := window.Recurring("night", "0 22 * * 6", 4*time.Hour, "Europe/Paris")
 	require.NoError(t, err)
 	freeze, err := window.Once("sale", time.Date(2026, 1, 10, 22, 0, 0, 0, time.UTC), time.Date(2026, 1, 10, 23, 0, 0, 0, time.UTC))

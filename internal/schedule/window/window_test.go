@@ -33,7 +33,7 @@ func utc(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05Z")
 }
 
-func TestAWindowFollowsTheClockOnTheWall(t *testing.T) {
+func TestWindowFollowsLocalTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		schedule, duration, zone string
 		now                      string
@@ -149,7 +149,7 @@ func TestADenyWinsOverAnAllow(t *testing.T) {
 }
 
 // Windows that a Deny always covers open never; that is found in bounded time and said.
-func TestADenyThatCoversEveryAllowIsFound(t *testing.T) {
+func TestFindsDenyCoveringAllows(t *testing.T) {
 	nights := recurring(t, "0 22 * * *", 4*time.Hour, "UTC")
 	always := recurring(t, "0 20 * * *", 8*time.Hour, "UTC")
 	now := at(t, "2026-11-22T12:00:00Z")
@@ -166,7 +166,7 @@ func TestADenyThatCoversEveryAllowIsFound(t *testing.T) {
 	assert.Greater(t, s.Searched, 24*time.Hour)
 }
 
-func TestWhetherAnyWindowIsLongEnough(t *testing.T) {
+func TestAnyWindowIsLongEnough(t *testing.T) {
 	short := recurring(t, "0 22 * * *", 20*time.Minute, "UTC")
 	long := recurring(t, "0 4 1 * *", 2*time.Hour, "UTC")
 	now := at(t, "2026-11-22T22:10:00Z")
@@ -181,7 +181,7 @@ func TestWhetherAnyWindowIsLongEnough(t *testing.T) {
 }
 
 // The state is remembered, and is the same as if it was not.
-func TestTheStateIsRememberedUntilItChanges(t *testing.T) {
+func TestRemembersUnchangedState(t *testing.T) {
 	c := window.New([]window.Rule{recurring(t, "0 22 * * *", 90*time.Minute, "Europe/Paris")}, nil)
 	for now := at(t, "2026-10-24T00:00:00Z"); now.Before(at(t, "2026-10-27T00:00:00Z")); now = now.Add(7 * time.Minute) {
 		fresh := window.New([]window.Rule{recurring(t, "0 22 * * *", 90*time.Minute, "Europe/Paris")}, nil).At(now)

@@ -55,8 +55,8 @@ func leftovers() []client.Object {
 	}
 }
 
-// TestMaintenanceSelectableFields: maintenances can be watched by node, as those of a real cluster can.
-func TestMaintenanceSelectableFields(t *testing.T) {
+// TestSelectsMaintenanceByNode: maintenances can be watched by node, as those of a real cluster can.
+func TestSelectsMaintenanceByNode(t *testing.T) {
 	env := apitest.New(t)
 	for _, node := range []string{"node-1", "node-2"} {
 		require.NoError(t, env.Client.Create(t.Context(), &maintenancev1alpha1.NodeMaintenance{

@@ -98,7 +98,7 @@ func busy() (end func()) {
 	return func() { over.Store(true); running.Wait() }
 }
 
-func TestInterruptedCampaignReportsWhatItRan(t *testing.T) {
+func TestInterruptedCampaignReports(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	third := func(_ string, done, _ int) {
 		if done == 3 {

@@ -90,7 +90,7 @@ func TestLocateWaits(t *testing.T) {
 	assert.Equal(t, l.builtDir(), <-found)
 }
 
-func TestLocateGivesUpWaitingWithItsContext(t *testing.T) {
+func TestLocateStopsWithContext(t *testing.T) {
 	l := &Locator{CacheDir: t.TempDir(), ModuleRoot: t.TempDir(), Progress: &lines{}}
 	unlock, err := l.lock(t.Context())
 	require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestLocateGivesUpWaitingWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestLocateWithoutModulesSaysWhatToDo(t *testing.T) {
+func TestLocateSaysHowToGetModules(t *testing.T) {
 	l := &Locator{CacheDir: t.TempDir(), ModuleRoot: t.TempDir(), Progress: &lines{}}
 	require.NoError(t, os.Mkdir(filepath.Join(l.CacheDir, "build-of-a-killed-run"), 0o755))
 	_, err := l.Locate(t.Context())
@@ -124,7 +124,7 @@ func TestGoEnvironmentDropsTheCallersBuildSettings(t *testing.T) {
 	assert.ElementsMatch(t, []string{"GOPROXY=p", "HOME=/h", "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0"}, env)
 }
 
-func TestProgramsAreStampedWithTheirRelease(t *testing.T) {
+func TestStampsProgramsWithRelease(t *testing.T) {
 	p := kubernetes(apiServerBinary, "").of(Oldest())
 	assert.Equal(t, OldestKubernetesVersion, p.version)
 	assert.Contains(t, p.ldflags, "gitVersion="+OldestKubernetesVersion)

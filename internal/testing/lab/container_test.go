@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestCrashLoopsWaitLongerAndLonger(t *testing.T) {
+func TestCrashLoopsBackOff(t *testing.T) {
 	var b backoff
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
 		assert.Equal(t, want*time.Second, b.after(time.Second), i)

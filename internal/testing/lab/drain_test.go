@@ -19,7 +19,7 @@ import (
 )
 
 // No maintenance-operator runs, and the operator has the rights of its component alone. R001-20, R001-21
-func TestTheOperatorDrainsForItsDaemons(t *testing.T) {
+func TestOperatorDrainsForDaemons(t *testing.T) {
 	t.Parallel()
 	l := startLabWith(t, Options{Nodes: 1, Maintenance: config.MaintenanceDrain})
 	s := l.scene(t, 0)

@@ -33,7 +33,7 @@ func TestDemoWithoutProgressEndsAndSaysWhatItWaitsFor(t *testing.T) {
 	})
 }
 
-func TestDemoThatCannotReadTheClusterEndsToo(t *testing.T) {
+func TestDemoEndsWithoutCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		err := follow(t.Context(), newView(io.Discard, time.Now()), func(context.Context) (sight, error) {
 			return sight{}, errors.New("connection refused")
@@ -47,7 +47,7 @@ func TestDemoThatCannotReadTheClusterEndsToo(t *testing.T) {
 	})
 }
 
-func TestDemoFollowsUntilNothingIsMissing(t *testing.T) {
+func TestDemoFollowsUntilComplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		err := follow(t.Context(), newView(io.Discard, began), func(context.Context) (sight, error) {

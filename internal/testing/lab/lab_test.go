@@ -340,7 +340,7 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 	assert.Equal(t, want, s.flashes(), "one write a card, whatever its ports")
 }
 
-func TestLabSurvivesWhatOperatorsFear(t *testing.T) {
+func TestLabSurvivesDisasters(t *testing.T) {
 	t.Parallel()
 	l := startLab(t, 7)
 	l.allow(t, 7)
@@ -462,7 +462,7 @@ func (l *Lab) fleetSurvives(t *testing.T) {
 	})
 }
 
-func TestKilledProgramsAreStartedAgain(t *testing.T) {
+func TestRestartsKilledPrograms(t *testing.T) {
 	t.Parallel()
 	l := startLab(t, 1)
 	for name, pid := range map[string]func() int{"operator": l.OperatorPID, "daemon": l.Nodes[0].DaemonPID} {
@@ -475,7 +475,7 @@ func TestKilledProgramsAreStartedAgain(t *testing.T) {
 	s.requireDone(list, 0)
 }
 
-func TestLabClosesInTheMiddleOfAReboot(t *testing.T) {
+func TestClosesDuringReboot(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	l, err := Up(t.Context(), Options{Nodes: 1, Dir: dir, BinDir: binDir, Out: &lines{}, QuietPeriod: time.Second, ScanInterval: time.Minute, HealthTimeout: 30 * time.Second, WriteTime: time.Second})
@@ -505,7 +505,7 @@ func targetsOf(rules ...string) []target {
 	return list
 }
 
-func TestSecondRunFindsItsMachinesAgain(t *testing.T) {
+func TestSecondRunFindsMachines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	up := func() *Lab {

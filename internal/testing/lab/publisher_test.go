@@ -24,7 +24,7 @@ import (
 
 // The real operator, with its shipped rights, at a server that asks for a password, has a private authority, and hands out archives that
 // somebody signed: what is not as it was declared ends in its reason, and leaves nothing in store.
-func TestAMirrorIsBelievedOnlyWhatItProves(t *testing.T) {
+func TestBelievesOnlyProvenMirror(t *testing.T) {
 	t.Parallel()
 	l := startLabWith(t, Options{})
 	stranger, err := mirror.Start(t.TempDir())

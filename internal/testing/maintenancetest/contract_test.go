@@ -35,8 +35,8 @@ func nodeMaintenance(env *apitest.Env) World {
 	}}
 }
 
-// TestContractWithTheStandInOfTheLab proves R001-21.
-func TestContractWithTheStandInOfTheLab(t *testing.T) {
+// TestContractWithLabStandIn proves R001-21.
+func TestContractWithLabStandIn(t *testing.T) {
 	Run(t, func(t *testing.T) World {
 		env := apitest.New(t)
 		w := nodeMaintenance(env)
@@ -52,8 +52,8 @@ func TestContractWithTheStandInOfTheLab(t *testing.T) {
 	})
 }
 
-// TestContractWithTheOperatorThatDrains proves R001-20, R001-21.
-func TestContractWithTheOperatorThatDrains(t *testing.T) {
+// TestContractWithOwnDrain proves R001-20, R001-21.
+func TestContractWithOwnDrain(t *testing.T) {
 	Run(t, draining)
 }
 

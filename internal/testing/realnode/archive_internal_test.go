@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPauseImageNamesItsLayerByItsDigest(t *testing.T) {
+func TestPauseImageNamesLayerDigest(t *testing.T) {
 	dir := t.TempDir()
 	program, archive := filepath.Join(dir, "program"), filepath.Join(dir, "pause.tar")
 	require.NoError(t, os.WriteFile(program, []byte("binary"), 0o600))

@@ -14,7 +14,7 @@ import (
 )
 
 // An overlay that kustomize refuses, or that misses what it patches, would be noticed only when the machine runs.
-func TestOverlayChangesTheShippedManifests(t *testing.T) {
+func TestOverlayPatchesManifests(t *testing.T) {
 	for _, v := range []variant{{}, {quick: true}, {pods: true, quick: true}} {
 		t.Run(fmt.Sprintf("%+v", v), func(t *testing.T) {
 			s := &scene{

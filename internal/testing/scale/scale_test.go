@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-func TestARolloutCostsFewWritesAndNoneAtRest(t *testing.T) {
+func TestFewWritesAndNoneAtRest(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, child.Build(dir, "firmware-operator"))
 	operator := filepath.Join(dir, "firmware-operator")

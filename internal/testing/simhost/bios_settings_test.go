@@ -12,7 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
-func TestBIOSSettingsAreResetByTheNextBoot(t *testing.T) {
+func TestNextBootResetsBIOSSettings(t *testing.T) {
 	m, err := simhost.Create(filepath.Join(t.TempDir(), "m"), simhost.DefaultSpec("m", 0))
 	require.NoError(t, err)
 	attributes := filepath.Join(m.Dir(), "sys/class/firmware-attributes/simulated-bios/attributes")

@@ -84,11 +84,11 @@ func TestALyingToolReportsSuccessAndChangesNothing(t *testing.T) {
 	assert.False(t, requested)
 }
 
-func TestAWriteCanFailAfterItSucceeded(t *testing.T) {
+func TestWriteCanFailAfterSuccess(t *testing.T) {
 	m := newMachine(t)
 	for key, u := range updates {
 		if key == "nvme0" {
-			continue // of two steps: TestFaultsMatchToolDeviceAndOperation has one
+			continue // of two steps: TestFaultMatchesAllItsFields has one
 		}
 		require.NoError(t, m.SetFault(Fault{ID: "f", Kind: FailAfterSuccess, Device: key, Stderr: "oops\n"}))
 		out := writes(m, key, image(t, key, u.version))
@@ -120,7 +120,7 @@ func TestGarbageReplacesTheOutput(t *testing.T) {
 	assert.Equal(t, output{0, "{\"nvme0\":", ""}, run(m, "nvme", "fw-log", "/dev/nvme0", "-o", "json"))
 }
 
-func TestLinksCanStayDownAfterAnActivation(t *testing.T) {
+func TestActivationMayKeepLinkDown(t *testing.T) {
 	m := newMachine(t)
 	require.NoError(t, m.SetFault(Fault{Kind: LinkDown, Device: "nic0", Count: 1}))
 	require.Zero(t, run(m, "mstfwreset", "-d", cx6, "-y", "r").code)
@@ -134,7 +134,7 @@ func TestLinksCanStayDownAfterAnActivation(t *testing.T) {
 	assert.False(t, device(t, m, "nic1").LinkUp)
 }
 
-func TestFaultsMatchToolDeviceAndOperation(t *testing.T) {
+func TestFaultMatchesAllItsFields(t *testing.T) {
 	m := newMachine(t)
 	require.NoError(t, m.SetFault(Fault{ID: "f", Kind: Fail, Tool: "nvme", Device: "nvme0", Operation: "commit", Skip: 1, Count: 2}))
 	require.Zero(t, run(m, "nvme", "fw-download", "/dev/nvme0", "-f", image(t, "nvme0", newSamsung)).code)
@@ -152,7 +152,7 @@ func TestFaultsMatchToolDeviceAndOperation(t *testing.T) {
 	assert.Equal(t, 4, faults[0].Matches)
 }
 
-func TestAFaultReplacesTheOneWithItsName(t *testing.T) {
+func TestFaultReplacesItsNamesake(t *testing.T) {
 	m := newMachine(t)
 	require.NoError(t, m.SetFault(Fault{ID: "a", Kind: Fail}))
 	require.NoError(t, m.SetFault(Fault{ID: "a", Kind: Lie}))

@@ -46,7 +46,7 @@ func TestImagesSayWhatTheyAreFor(t *testing.T) {
 	})
 }
 
-func TestEveryByteInACabinetsFilesIsChecked(t *testing.T) {
+func TestChecksEveryByteOfCabinet(t *testing.T) {
 	whole := imageFor(BIOSKey, "2.11.0")
 	files, err := parseCabinet(whole)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestEveryByteInACabinetsFilesIsChecked(t *testing.T) {
 	}
 }
 
-func TestASeedMakesOtherBytesOfTheSameVersion(t *testing.T) {
+func TestSeedChangesBytesNotVersion(t *testing.T) {
 	a := BuildImage(NICImage, ImageOptions{Version: "1", PSID: "P"})
 	b := BuildImage(NICImage, ImageOptions{Version: "1", PSID: "P", Seed: 1})
 	assert.NotEqual(t, digest(a), digest(b))

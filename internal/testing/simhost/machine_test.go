@@ -40,7 +40,7 @@ func TestABootActivatesWhatABootCan(t *testing.T) {
 	assert.Equal(t, newSamsung, device(t, m, "nvme0").Running, "a boot after a loss of power is a cold one")
 }
 
-func TestAPowerCycleActivatesWhatABootCannot(t *testing.T) {
+func TestOnlyPowerCycleActivates(t *testing.T) {
 	m := newMachine(t, func(s *Spec) { s.NICs[0].Activation, s.SCSI[0].Activation = PowerCycle, PowerCycle })
 	for _, key := range []string{"nic0", "sda"} {
 		require.Zero(t, writes(m, key, image(t, key, updates[key].version)).code, key)
@@ -53,7 +53,7 @@ func TestAPowerCycleActivatesWhatABootCannot(t *testing.T) {
 	assert.Equal(t, newSAS, device(t, m, "sda").Running)
 }
 
-func TestADeviceCanRefuseItsNewImageAtBoot(t *testing.T) {
+func TestDeviceCanRefuseImageAtBoot(t *testing.T) {
 	m := newMachine(t)
 	require.NoError(t, m.SetFault(Fault{ID: "refuse", Kind: Fail, Operation: "boot"}))
 	for key, u := range updates {
@@ -81,7 +81,7 @@ func TestABootEndsTheToolsThatRun(t *testing.T) {
 	assert.Empty(t, names(t, m, "var/lib/simhost/running"))
 }
 
-func TestPowerCutFromOutsideEndsWritesToo(t *testing.T) {
+func TestOutsidePowerCutEndsWrites(t *testing.T) {
 	m := newMachine(t)
 	require.NoError(t, m.SetFault(Fault{ID: "slow", Kind: Hang}))
 	burn := start(t, m, "mstflint", "-d", cx6, "-i", image(t, "nic0", newCX6), "-y", "b")
@@ -93,7 +93,7 @@ func TestPowerCutFromOutsideEndsWritesToo(t *testing.T) {
 	assert.Equal(t, PowerLost, event)
 }
 
-func TestAWriteThatOutlastsThePowerNeverEnds(t *testing.T) {
+func TestWriteWithoutPowerNeverEnds(t *testing.T) {
 	m := newMachine(t)
 	c := &call{m: m, tool: "mstflint"}
 	err := c.do(job{
@@ -136,7 +136,7 @@ func TestToolsOfManyProcessesKeepTheMachineWhole(t *testing.T) {
 	}
 }
 
-func TestOperationsSayWhatWasWritten(t *testing.T) {
+func TestOperationsRecordWrites(t *testing.T) {
 	m := newMachine(t)
 	data := imageFor("nic0", newCX6)
 	require.Zero(t, run(m, "mstflint", "-d", cx6, "-i", save(t, data), "-y", "b").code)
@@ -156,7 +156,7 @@ func TestOperationsSayWhatWasWritten(t *testing.T) {
 	}, got)
 }
 
-func TestCreateAndOpenRefuseWhatIsNoMachine(t *testing.T) {
+func TestRefusesWhatIsNoMachine(t *testing.T) {
 	m := newMachine(t)
 	_, err := Create(m.Dir(), DefaultSpec("again", 1))
 	assert.ErrorContains(t, err, "holds one already")
@@ -175,7 +175,7 @@ func TestCreateAndOpenRefuseWhatIsNoMachine(t *testing.T) {
 	assert.Equal(t, "node-7", spec.Name)
 }
 
-func TestToolsFindTheirMachineFromTheirPath(t *testing.T) {
+func TestToolsFindMachineByPath(t *testing.T) {
 	m := newMachine(t)
 	t.Setenv("PATH", m.ToolPath())
 	var out captured
@@ -201,7 +201,7 @@ func TestWaitingForPowerEventsEndsWithItsContext(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-func TestNsenterAndSystemctlRefuseTheRest(t *testing.T) {
+func TestNsenterSystemctlRefuseRest(t *testing.T) {
 	m := newMachine(t)
 	assert.Equal(t, 127, run(m, "nsenter", "--target", "1", "--", "rm", "-rf", "/").code)
 	assert.Equal(t, 1, run(m, "nsenter", "--target", "1").code)

@@ -32,7 +32,7 @@ func readBack(t *testing.T, m *Machine) []byte {
 	return data
 }
 
-func TestMstflintReadsTheImageOnTheFlash(t *testing.T) {
+func TestMstflintReadsFlashedImage(t *testing.T) {
 	m := newMachine(t)
 	first := readBack(t, m)
 	assert.Equal(t, device(t, m, "nic0").StoredDigest, digest(first), "also the one nobody wrote")
@@ -54,7 +54,7 @@ func TestMstflintReadsTheImageOnTheFlash(t *testing.T) {
 	assert.NotContains(t, actions(t, m, "nic0"), "Read Done", "reading is no change")
 }
 
-func TestMstflintThatCannotReadSaysSo(t *testing.T) {
+func TestMstflintReportsReadFailure(t *testing.T) {
 	m := newMachine(t)
 	path := filepath.Join(t.TempDir(), "image")
 	for name, args := range map[string][]string{

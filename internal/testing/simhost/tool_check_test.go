@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNsenterRunsTheChecksOfTheMachine(t *testing.T) {
+func TestNsenterRunsMachineChecks(t *testing.T) {
 	m := newMachine(t)
 	dir := filepath.Join(m.Dir(), "etc/node-firmware/check/required.d")
 	require.NoError(t, os.MkdirAll(dir, 0o755))

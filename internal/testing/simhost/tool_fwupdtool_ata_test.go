@@ -73,7 +73,7 @@ func TestADriveStoresMicrocodeUntilItIsActivated(t *testing.T) {
 	assert.Equal(t, []string{"Write Done", "Activate Done"}, actions(t, m, "sdb"))
 }
 
-func TestDrivesDifferInHowTheyActivate(t *testing.T) {
+func TestDrivesActivateDifferently(t *testing.T) {
 	m, d := newSATAMachine(t, func(d *SATA) { d.Activation = Reboot })
 	require.Zero(t, installATA(m, d, ataImage(t, d, "D4MU002")).code)
 	out := run(m, "fwupdtool", "activate", d.DeviceID(), "--json")
@@ -87,7 +87,7 @@ func TestDrivesDifferInHowTheyActivate(t *testing.T) {
 	assert.Equal(t, "D4MU002", device(t, m, "sdb").Running)
 }
 
-func TestFwupdtoolRefusesWhatIsNotForADrive(t *testing.T) {
+func TestFwupdtoolRefusesNonDrive(t *testing.T) {
 	m, d := newSATAMachine(t, func(*SATA) {})
 	for name, c := range map[string]struct {
 		path string
@@ -108,7 +108,7 @@ func TestFwupdtoolRefusesWhatIsNotForADrive(t *testing.T) {
 	assert.Contains(t, installATA(hindered, d, ataImage(t, d, "D4MU002")).stdout, "does not currently allow updates")
 }
 
-func TestSgSatIdentifyPrintsTheWholeAnswer(t *testing.T) {
+func TestSgSatIdentifyPrintsAll(t *testing.T) {
 	m, d := newSATAMachine(t, func(*SATA) {})
 	out := run(m, "sg_sat_identify", "--raw", "/dev/sg1")
 	require.Zero(t, out.code)

@@ -47,7 +47,7 @@ func TestFwupdtoolPrintsDetailsAsTextEvenForJSON(t *testing.T) {
 	assert.False(t, json.Valid([]byte(out.stdout)))
 }
 
-func TestFwupdtoolReportsErrorsAsJSON(t *testing.T) {
+func TestFwupdtoolErrorsAreJSON(t *testing.T) {
 	m := newMachine(t)
 	foreign := save(t, BuildImage(BIOSImage, ImageOptions{Version: newBIOSVersion, GUID: "00000000-1111-2222-3333-444444444444"}))
 	older, same := image(t, BIOSKey, "2.9.0"), image(t, BIOSKey, DefaultBIOSVersion)
@@ -102,7 +102,7 @@ func TestACapsuleTheFirmwareRefusesLeavesTheOldVersionAndAStatus(t *testing.T) {
 	assert.Equal(t, DefaultBIOSVersion, device(t, m, BIOSKey).Running, "the capsule is used up")
 }
 
-func TestACutCapsuleIsRefusedByTheFirmware(t *testing.T) {
+func TestFirmwareRefusesCutCapsule(t *testing.T) {
 	m := newMachine(t)
 	require.NoError(t, m.SetFault(Fault{ID: "slow", Kind: Hang, Tool: "fwupdtool"}))
 	staging := start(t, m, "fwupdtool", "install", image(t, BIOSKey, newBIOSVersion), biosID(), "--json")
@@ -149,7 +149,7 @@ func TestFwupdtoolHasToBeToldWhatItCannotFindOut(t *testing.T) {
 }
 
 // The firmware looks on the partition that it booted from, and nowhere else.
-func TestACapsuleOnAnotherPartitionIsNotFound(t *testing.T) {
+func TestFindsNoCapsuleElsewhere(t *testing.T) {
 	other := ESP{Path: "/efi", Number: "8:17", ID: "11111111-2222-3333-4444-555555555555"}
 	m := newMachine(t, func(s *Spec) { s.ESPs = append(s.ESPs, other) })
 	t.Setenv("FWUPD_UEFI_ESP_PATH", other.Path)

@@ -20,7 +20,7 @@ func newNICMachine(t *testing.T, change func(*NIC)) *Machine {
 	return m
 }
 
-func TestMstflintTakesBackWhatNeverRan(t *testing.T) {
+func TestMstflintRevertsUnrunImage(t *testing.T) {
 	m := newNICMachine(t, func(n *NIC) { n.Secure = true })
 	reactivate := func(verb string) output { return run(m, "mstflint", "-d", cx6, verb) }
 	nothing := reactivate("ir")
@@ -58,7 +58,7 @@ func TestMstflintKnowsTheNamesOfTheParserNotThoseOfTheHelpText(t *testing.T) {
 	assert.Equal(t, newCX6, device(t, m, "nic0").Stored)
 }
 
-func TestMstflintReadsNoSecureFirmware(t *testing.T) {
+func TestMstflintReadsNoSecureImage(t *testing.T) {
 	m := newNICMachine(t, func(n *NIC) { n.Secure = true })
 	path := save(t, []byte("what was here before"))
 	out := run(m, "mstflint", "-d", cx6, "ri", path)

@@ -38,7 +38,7 @@ func TestMstflintShowsTheRunningVersionOnlyWhenAnotherIsStored(t *testing.T) {
 	assert.Equal(t, []string{"Write Done"}, actions(t, m, "nic0"))
 }
 
-func TestMstflintReadsAndVerifiesImages(t *testing.T) {
+func TestMstflintReadsAndVerifies(t *testing.T) {
 	m := newMachine(t)
 	path := image(t, "nic0", newCX6)
 	query := run(m, "mstflint", "-i", path, "q")
@@ -67,7 +67,7 @@ func TestMstflintReadsAndVerifiesImages(t *testing.T) {
 	assert.Equal(t, 1, run(m, "mstflint", "-i", "/nowhere", "v").code)
 }
 
-func TestMstflintRefusesAnotherBoardsImage(t *testing.T) {
+func TestMstflintRefusesOtherBoard(t *testing.T) {
 	m := newMachine(t)
 	out := run(m, "mstflint", "-d", cx6, "-i", image(t, "nic1", newCX6), "-y", "b")
 	assert.Equal(t, 1, out.code)
@@ -102,7 +102,7 @@ func TestMstflintAsksBeforeSameAndOlderVersions(t *testing.T) {
 	}
 }
 
-func TestMstflintRejectsWhatItDoesNotKnow(t *testing.T) {
+func TestMstflintRejectsUnknown(t *testing.T) {
 	m := newMachine(t)
 	for _, args := range [][]string{
 		{"-d", "0000:99:00.0", "q"}, {"-d", cx6}, {"q"}, {"-d", cx6, "--allow_psid_change", "b"},

@@ -40,7 +40,7 @@ func identified(t *testing.T, m *Machine, dev string) (fr string, frmw int, log 
 	return id.FR, id.FRMW, logs[dev]
 }
 
-func TestNVMeActivatesAtAControllerReset(t *testing.T) {
+func TestNVMeActivatesAtReset(t *testing.T) {
 	m := newMachine(t)
 	golden(t, "nvme-2.3-id-ctrl.golden", run(m, "nvme", "id-ctrl", "/dev/nvme0", "-o", "json").stdout)
 	golden(t, "nvme-2.3-fw-log.golden", run(m, "nvme", "fw-log", "/dev/nvme0", "-o", "json").stdout)
@@ -90,7 +90,7 @@ func TestNVMeShowsItsProgress(t *testing.T) {
 	golden(t, "nvme-2.3-fw-download-progress.golden", download.stdout)
 }
 
-func TestNVMeActivatesAnOldSlotAgain(t *testing.T) {
+func TestNVMeReactivatesOldSlot(t *testing.T) {
 	m := newMachine(t)
 	require.Zero(t, run(m, "nvme", "fw-download", "/dev/nvme0", "-f", image(t, "nvme0", newSamsung)).code)
 	require.Zero(t, run(m, "nvme", "fw-commit", "/dev/nvme0", "-s", "0", "-a", "1").code, "slot 0 lets the drive choose")
@@ -140,7 +140,7 @@ func TestNVMeProtectsAReadOnlySlot(t *testing.T) {
 	golden(t, "nvme-2.3-fw-commit-slot.golden", out.stderr)
 }
 
-func TestNVMeRejectsWhatItDoesNotKnow(t *testing.T) {
+func TestNVMeRejectsUnknown(t *testing.T) {
 	m := newMachine(t)
 	odd := save(t, []byte("12345"))
 	tests := map[string][]string{
@@ -160,7 +160,7 @@ func TestNVMeRejectsWhatItDoesNotKnow(t *testing.T) {
 	assert.Empty(t, actions(t, m, "nvme0"))
 }
 
-func TestACutDownloadNeverBecomesASlot(t *testing.T) {
+func TestCutDownloadFillsNoSlot(t *testing.T) {
 	m := newMachine(t)
 	require.NoError(t, m.SetFault(Fault{ID: "slow", Kind: Hang, Operation: "download"}))
 	download := start(t, m, "nvme", "fw-download", "/dev/nvme0", "-f", image(t, "nvme0", newSamsung))
@@ -176,7 +176,7 @@ func TestACutDownloadNeverBecomesASlot(t *testing.T) {
 	assert.Contains(t, out.stderr, "Invalid Firmware Image")
 }
 
-func TestACutCommitLeavesTheSlotUnusable(t *testing.T) {
+func TestCutCommitSpoilsSlot(t *testing.T) {
 	m := newMachine(t)
 	require.Zero(t, run(m, "nvme", "fw-download", "/dev/nvme0", "-f", image(t, "nvme0", "GDC5702Q")).code)
 	require.Zero(t, run(m, "nvme", "fw-commit", "/dev/nvme0", "-s", "2", "-a", "1").code)
@@ -210,7 +210,7 @@ func TestWhatWasDownloadedDoesNotSurviveAReset(t *testing.T) {
 	}
 }
 
-func TestNVMeDownloadBeginsWhereItIsTold(t *testing.T) {
+func TestNVMeDownloadHonoursOffset(t *testing.T) {
 	m := newMachine(t)
 	whole := imageFor("nvme0", newSamsung)
 	half := len(whole) / 2

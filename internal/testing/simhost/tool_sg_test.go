@@ -69,7 +69,7 @@ func TestSgWriteBufferRefuses(t *testing.T) {
 	}
 }
 
-func TestDeferredMicrocodeIsActivatedByABoot(t *testing.T) {
+func TestBootActivatesMicrocode(t *testing.T) {
 	m := newMachine(t)
 	require.Zero(t, run(m, "sg_write_buffer", "-m", "dmc_offs_defer", "-b", "4k", "-I", image(t, "sda", newSAS), "/dev/sg0").code)
 	require.NoError(t, m.Boot())
@@ -91,7 +91,7 @@ func TestSgToolsAnswerInBinary(t *testing.T) {
 	assert.Equal(t, 1, run(m, "sg_opcodes", "/dev/sg0").code)
 }
 
-func TestSgWriteBufferTellsTheSenseWhenAsked(t *testing.T) {
+func TestSgWriteBufferTellsSense(t *testing.T) {
 	m := newMachine(t)
 	path := image(t, "sda", newSAS)
 	nothing := run(m, "sg_write_buffer", "-v", "-m", "activate_mc", "/dev/sg0")

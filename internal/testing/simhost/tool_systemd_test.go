@@ -45,7 +45,7 @@ func burning(t *testing.T, m *Machine, key, version string) *exec.Cmd {
 	return cmd
 }
 
-func TestAScopeSurvivesTheEndOfItsPod(t *testing.T) {
+func TestScopeOutlivesItsPod(t *testing.T) {
 	m := newMachine(t)
 	safe, doomed := burning(t, m, "nic0", newCX6), burning(t, m, "nic1", "28.41.1000")
 	made := run(m, newScope("burn.scope", safe.Process.Pid)...)
@@ -117,7 +117,7 @@ func TestAnInhibitorRefusesAReboot(t *testing.T) {
 	assert.Zero(t, run(m, "systemctl", "reboot").code)
 }
 
-func TestSystemdRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestSystemdRefusesUnknown(t *testing.T) {
 	m := newMachine(t)
 	burn := burning(t, m, "nic0", newCX6)
 	pid := burn.Process.Pid

@@ -24,7 +24,7 @@ func names(t *testing.T, m *Machine, dir string) []string {
 	return out
 }
 
-func TestTheHostTreeHasTheKernelsLayout(t *testing.T) {
+func TestHostTreeHasKernelLayout(t *testing.T) {
 	m := newMachine(t)
 	assert.Equal(t, []string{"cni0", "ens1f0np0", "ens1f1np1", "ens2f0np0", "ens2f1np1", "lo"}, names(t, m, "sys/class/net"))
 	assert.Equal(t, []string{"nvme0", "nvme1"}, names(t, m, "sys/class/nvme"))
@@ -139,7 +139,7 @@ func TestMachinesShareNoIdentity(t *testing.T) {
 	}
 }
 
-func TestUnpluggedPartsLeaveTheTreeAndReturn(t *testing.T) {
+func TestUnpluggedPartsCanReturn(t *testing.T) {
 	m := newMachine(t)
 	before := snapshot(t, m)
 	for _, key := range []string{"nic0", "nvme1", "sda"} {
@@ -188,7 +188,7 @@ func snapshot(t *testing.T, m *Machine) map[string]string {
 	return out
 }
 
-func TestGatewayAnswersWhileTheUplinkHasALink(t *testing.T) {
+func TestGatewayNeedsUplinkLink(t *testing.T) {
 	m := newMachine(t)
 	file := func(name string) []string {
 		data, err := os.ReadFile(filepath.Join(m.Dir(), "proc/1/net", name))

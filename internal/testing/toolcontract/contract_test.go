@@ -56,7 +56,7 @@ func runOn(m *simhost.Machine) toolcontract.Runner {
 }
 
 // The machine of the test may be a virtual one, on which some tools refuse their work: the conditions say so.
-func TestRealToolsAnswerAsTheContractSays(t *testing.T) {
+func TestRealToolsKeepContract(t *testing.T) {
 	for _, tool := range toolcontract.Tools() {
 		t.Run(tool.Name, func(t *testing.T) {
 			toolcontract.CheckReal(t, tool, world(t), toolcontract.Exec(), false)
@@ -80,13 +80,13 @@ func TestSimulatedToolsAnswerAsTheContractSays(t *testing.T) {
 	}
 }
 
-func TestRecordingsAgreeWithTheContract(t *testing.T) {
+func TestRecordingsKeepContract(t *testing.T) {
 	for _, tool := range toolcontract.Tools() {
 		t.Run(tool.Name, func(t *testing.T) { toolcontract.CheckRecorded(t, tool) })
 	}
 }
 
 // The same list runs in an image or a chroot: what stands before the command line makes no difference.
-func TestRealToolsAnswerBehindAPrefixToo(t *testing.T) {
+func TestRealToolsBehindPrefix(t *testing.T) {
 	toolcontract.CheckReal(t, toolcontract.Mstflint(), world(t), toolcontract.Exec("nice", "-n", "1"), false)
 }

@@ -2,7 +2,7 @@ package toolcontract
 
 // Fwupdtool stages firmware of the machine and writes SATA drives. Its cases run without hardware: the first variable names another
 // directory in place of /sys/firmware, in which there is nothing. What it answers about hardware is tested apart; see
-// TestTheRealFwupdtoolStagesACapsule.
+// TestRealFwupdtoolStagesCapsule.
 func Fwupdtool() Tool {
 	const absent = "0000000000000000000000000000000000000000"
 	noHardware := []string{"FWUPD_SYSFSFWDIR=/nowhere"}

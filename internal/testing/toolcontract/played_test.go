@@ -53,7 +53,7 @@ func programs(t *testing.T, scripts map[string]string) string {
 
 // The real tool's own code, on a card that is played, prints what the simulated tool prints, and does the same to the virtual
 // functions: it removes them before it notices what keeps it from going on.
-func TestTheSimulatedResetIsThatOfTheRealTool(t *testing.T) {
+func TestSimulatedResetMatchesTool(t *testing.T) {
 	sources := resetSources(t)
 	for name, c := range map[string]struct {
 		change  func(*simhost.Spec)

@@ -115,7 +115,7 @@ func TestAToolThatIsNotThereIsTold(t *testing.T) {
 }
 
 // A function that makes a command is found wherever it is, and one that returns none with an error is not.
-func TestBuildersAreFoundInTheSource(t *testing.T) {
+func TestFindsBuildersInSource(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"argv.go": "package p\nfunc read() command.Command { return command.Command{Argv: argv} }\n" +

@@ -25,7 +25,7 @@ func answersOf(t *testing.T, dial Dialer) toolcontract.Runner {
 	}
 }
 
-func TestTheToolAnswersAsTheContractSays(t *testing.T) {
+func TestToolKeepsContract(t *testing.T) {
 	world := func(t *testing.T) toolcontract.World {
 		w, err := toolcontract.NewWorld(t.TempDir(), "")
 		require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestTheToolAnswersAsTheContractSays(t *testing.T) {
 	})
 }
 
-func TestEveryCommandLineIsInTheContract(t *testing.T) {
+func TestContractHasAllCommands(t *testing.T) {
 	absent := Handle{"pci", "{absent}"}
 	blank := func(path string) driver.Image {
 		return driver.Image{Path: path, Digest: sha256.Sum256(make([]byte, 4096))}

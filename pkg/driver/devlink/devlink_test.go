@@ -29,7 +29,7 @@ func card(kernel, device string) inventory.Identity {
 }
 
 // What a kernel driver calls the version of the whole, and the board, is its own.
-func TestEachKernelDriverHasNamesOfItsOwn(t *testing.T) {
+func TestKernelDriversHaveOwnNames(t *testing.T) {
 	for kernel, want := range map[string]struct{ device, version, board, boardID string }{
 		"mlx5_core": {"101d", "fw.version", "fw.psid", "MT_0000000359"},
 		"ice":       {"1592", "fw.bundle_id", "board.id", "K65390-000"},
@@ -83,7 +83,7 @@ func TestASlotIsNoNameWhereTheKernelTellsSerialNumbers(t *testing.T) {
 	}
 }
 
-func TestAKernelWithoutDevlinkSaysSo(t *testing.T) {
+func TestReportsMissingDevlink(t *testing.T) {
 	dial := func() (Conn, error) {
 		return genltest.Dial(func(genetlink.Message, netlinkMessage) ([]genetlink.Message, error) {
 			return nil, genltest.Error(int(syscall.ENOENT))
@@ -97,7 +97,7 @@ func TestAKernelWithoutDevlinkSaysSo(t *testing.T) {
 	assert.NoError(t, New(nil, nil, newFakeKernel(t, a).dial).Usable())
 }
 
-func TestANetworkDeviceThatIsGoneHasNoHandle(t *testing.T) {
+func TestGoneDeviceHasNoHandle(t *testing.T) {
 	_, id := simulated()
 	id.Node = "eth9"
 	_, _, err := New(nil, simulatedTree(), nil).Inspect(t.Context(), id)
@@ -105,7 +105,7 @@ func TestANetworkDeviceThatIsGoneHasNoHandle(t *testing.T) {
 }
 
 // The kernel answers nobody as long as it writes: it is not asked then.
-func TestAnAdapterThatIsWrittenIsNotRead(t *testing.T) {
+func TestNoReadDuringWrite(t *testing.T) {
 	a, id := broadcom()
 	k := newFakeKernel(t, a)
 	runner := runnerOf(t, k)
@@ -199,7 +199,7 @@ func TestAnActivationThatDoesNotHappenBecomesAReboot(t *testing.T) {
 }
 
 // The driver, or another host of the card, refuses for as long as something uses the card.
-func TestARefusedActivationBecomesAReboot(t *testing.T) {
+func TestRefusedActivationReboots(t *testing.T) {
 	for _, answer := range []struct {
 		errno   syscall.Errno
 		message string

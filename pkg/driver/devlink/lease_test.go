@@ -12,7 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 )
 
-func TestAnImageThatChangedIsNotOffered(t *testing.T) {
+func TestOffersNoChangedImage(t *testing.T) {
 	a, _ := broadcom()
 	k := newFakeKernel(t, a)
 	img := drivertest.NewImage(t, a.ForImages, "1.1.0")

@@ -43,7 +43,7 @@ func TestAnAdapterWithVirtualFunctionsIsNotReset(t *testing.T) {
 }
 
 // A card in two slots comes back whole only if both of its halves are reset together.
-func TestAnAdapterInTwoSlotsIsNotReset(t *testing.T) {
+func TestTwoSlotAdapterIsNotReset(t *testing.T) {
 	a, id := broadcom()
 	a.Stored = "1.1.0"
 	id.PCI = append(id.PCI, inventory.PCIAddress{Bus: 0xaf})

@@ -23,7 +23,7 @@ func infoAnswer() []byte {
 	})
 }
 
-func TestGroupsOfVersionsAreKeptApart(t *testing.T) {
+func TestKeepsVersionGroupsApart(t *testing.T) {
 	info, err := parseInfo(infoAnswer(), Handle{"netdevsim", "netdevsim10"})
 	require.NoError(t, err)
 	assert.Equal(t, Info{
@@ -34,7 +34,7 @@ func TestGroupsOfVersionsAreKeptApart(t *testing.T) {
 	}, info)
 }
 
-func TestTheInfoOfAnotherDeviceIsAnError(t *testing.T) {
+func TestRefusesOtherDevicesInfo(t *testing.T) {
 	_, err := parseInfo(infoAnswer(), Handle{"netdevsim", "netdevsim1"})
 	assert.ErrorContains(t, err, `the answer is about "netdevsim/netdevsim10"`)
 }

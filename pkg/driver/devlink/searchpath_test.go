@@ -23,7 +23,7 @@ func newSearchPath(t *testing.T, value string) (p searchPath, image string, said
 	return p, image, said
 }
 
-func TestAnImageIsOfferedUnderANameOfItsOwn(t *testing.T) {
+func TestOffersImageUnderOwnName(t *testing.T) {
 	p, image, _ := newSearchPath(t, "")
 	used := map[string]bool{"fw.bin": true}
 	for range 2 {
@@ -42,7 +42,7 @@ func TestAnImageIsOfferedUnderANameOfItsOwn(t *testing.T) {
 }
 
 // nvmupdate, for one, sets the parameter, too.
-func TestAValueAnotherProgramSetIsLeftAlone(t *testing.T) {
+func TestLeavesForeignValueAlone(t *testing.T) {
 	p, image, said := newSearchPath(t, "/before")
 	require.NoError(t, p.offer(image, func(string) error { return os.WriteFile(p.file, []byte("/nvmupdate\n"), 0o600) }))
 	now, err := p.read()
@@ -53,7 +53,7 @@ func TestAValueAnotherProgramSetIsLeftAlone(t *testing.T) {
 }
 
 // Who set the parameter to the directory of the images for good gets to keep that.
-func TestAValueThatIsRightAlreadyStays(t *testing.T) {
+func TestKeepsRightValue(t *testing.T) {
 	p, image, _ := newSearchPath(t, "")
 	require.NoError(t, os.WriteFile(p.file, []byte(filepath.Dir(image)+"\n"), 0o600))
 	require.NoError(t, p.offer(image, func(string) error { return nil }))
@@ -82,7 +82,7 @@ func TestTheNoteOfAFlashThatWasCutOffIsBelievedOnce(t *testing.T) {
 }
 
 // After a reboot the parameter is what it is at every boot, and the note is of another time.
-func TestANoteOfAnotherValueSaysNothing(t *testing.T) {
+func TestIgnoresNoteOfOtherValue(t *testing.T) {
 	p, image, said := newSearchPath(t, "/at-boot")
 	require.NoError(t, writeNote(filepath.Dir(image), "/before"))
 	require.NoError(t, p.offer(image, func(string) error { return nil }))
@@ -111,7 +111,7 @@ func TestOneImageIsOfferedAtATime(t *testing.T) {
 	assert.Equal(t, "/before", now)
 }
 
-func TestAKernelWithoutTheParameterIsAnError(t *testing.T) {
+func TestMissingParameterIsAnError(t *testing.T) {
 	p, image, _ := newSearchPath(t, "")
 	require.NoError(t, os.Remove(p.file))
 	err := p.offer(image, func(string) error {

@@ -66,7 +66,7 @@ func assertOnly(t *testing.T, dir string, names ...string) {
 	assert.Equal(t, names, found)
 }
 
-func TestAComponentIsNamedToTheKernel(t *testing.T) {
+func TestNamesComponentToKernel(t *testing.T) {
 	a, _ := simulated()
 	k := newFakeKernel(t, a)
 	img := drivertest.NewImage(t, a.ForImages, "1.1.0")
@@ -75,7 +75,7 @@ func TestAComponentIsNamedToTheKernel(t *testing.T) {
 	assert.Contains(t, stdout, "Flash select fw.mgmt (may take 81 seconds)\n")
 }
 
-func TestWhatTheKernelRefusesIsSaidInItsWords(t *testing.T) {
+func TestQuotesKernelsRefusal(t *testing.T) {
 	a, _ := broadcom()
 	good, foreign := drivertest.NewImage(t, a.ForImages, "1.1.0").Path, drivertest.NewImage(t, "another", "1.1.0").Path
 	for name, test := range map[string]struct {
@@ -101,7 +101,7 @@ func TestWhatTheKernelRefusesIsSaidInItsWords(t *testing.T) {
 
 // bnxt_en and ice refuse images by error numbers that mean something else where the kernel itself answers. What EOPNOTSUPP
 // means depends on the kernel driver, which the tool does not know.
-func TestWhichRefusalsAreAboutTheImage(t *testing.T) {
+func TestRefusalsAboutTheImage(t *testing.T) {
 	a, _ := broadcom()
 	img := drivertest.NewImage(t, a.ForImages, "1.1.0").Path
 	for _, test := range []struct {
@@ -157,7 +157,7 @@ func TestAnActivationIsReported(t *testing.T) {
 	assert.Contains(t, stderr, "Requested reload action is not supported by the driver")
 }
 
-func TestWrongArgumentsAskTheKernelForNothing(t *testing.T) {
+func TestWrongArgumentsSendNothing(t *testing.T) {
 	program := Program{Dial: func() (Conn, error) {
 		assert.Fail(t, "the kernel was asked")
 		return nil, os.ErrInvalid

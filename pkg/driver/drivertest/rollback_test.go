@@ -76,7 +76,7 @@ func TestWhatIsArchivedIsWhatRuns(t *testing.T) {
 	assert.NoError(t, want.Verify(), "the defect is archived with the firmware")
 }
 
-func TestAnArchiveThatFailsLeavesNoFile(t *testing.T) {
+func TestFailedArchiveLeavesNoFile(t *testing.T) {
 	for name, fault := range map[string]drivertest.Fault{"failed": drivertest.FailArchive, "silent": drivertest.Unreadable} {
 		t.Run(name, func(t *testing.T) {
 			sim, id := withRollback(inventory.RollbackReadBack)
@@ -143,7 +143,7 @@ func TestAHungRevertOutlivesItsContextAndEndsOnRelease(t *testing.T) {
 	})
 }
 
-func TestRevertTakesBackWhatWasStaged(t *testing.T) {
+func TestRevertTakesBackStaged(t *testing.T) {
 	sim, id := withRollback(inventory.RollbackSlot)
 	write(t, sim, id, drivertest.NewImage(t, board, "2.0.0"))
 	need, err := sim.Revert(t.Context(), id, "1.0.0")
@@ -153,8 +153,8 @@ func TestRevertTakesBackWhatWasStaged(t *testing.T) {
 	assert.Equal(t, inventory.Version("1.0.0"), sim.Firmware(card).Running)
 }
 
-// TestOnlyTheDeclaredRollbackWorks proves R002-2.
-func TestOnlyTheDeclaredRollbackWorks(t *testing.T) {
+// TestOnlyDeclaredRollbackWorks proves R002-2.
+func TestOnlyDeclaredRollbackWorks(t *testing.T) {
 	for _, kind := range []inventory.Rollback{
 		inventory.RollbackNone, inventory.RollbackReadBack, inventory.RollbackSlot, inventory.RollbackImage,
 	} {

@@ -183,7 +183,7 @@ func TestMstflintConforms(t *testing.T) {
 }
 
 // A card keeps what it runs until another image has run, and nothing is written to take back what was only burned.
-func TestACardTakesBackWhatItNeverRan(t *testing.T) {
+func TestCardTakesBackUnrunImage(t *testing.T) {
 	for name, secure := range map[string]bool{"secure firmware": true, "other firmware": false} {
 		t.Run(name, func(t *testing.T) {
 			p := nic(1).change(func(s *simhost.Spec) { s.NICs[0].Secure = secure })
@@ -261,7 +261,7 @@ func TestFwupdATAConforms(t *testing.T) {
 }
 
 // One fwupdtool sees all drives: what is written goes to the one it is for, by its serial number.
-func TestOnlyTheDriveThatIsMeantIsWritten(t *testing.T) {
+func TestWritesOnlyIntendedDrive(t *testing.T) {
 	second := simhost.DefaultSATA(2)
 	second.Key, second.Generic, second.Address = "sdc", "sg2", "2:0:0:0"
 	p := sata().change(func(s *simhost.Spec) { s.SATA = append(s.SATA, second) })
@@ -282,7 +282,7 @@ func TestOnlyTheDriveThatIsMeantIsWritten(t *testing.T) {
 	}
 }
 
-func TestASATADriveThatCannotBeWrittenSaysWhy(t *testing.T) {
+func TestSATADriveSaysWhyReadOnly(t *testing.T) {
 	p := sata().change(func(s *simhost.Spec) { s.SATA[0].NoDownload = true })
 	m, runner := p.machine(t)
 	spec, err := m.Spec()
@@ -309,7 +309,7 @@ func TestFwupdConforms(t *testing.T) {
 }
 
 // "Booted fine, old version" is how a refused capsule looks; only the ESRT knows better.
-func TestABIOSThatRefusesItsCapsuleSaysWhy(t *testing.T) {
+func TestRefusedCapsuleSaysWhy(t *testing.T) {
 	p := bios()
 	m, runner := p.machine(t)
 	spec, err := m.Spec()
@@ -346,7 +346,7 @@ func TestABIOSThatRunsWhatItReportsAsFailedSaysSo(t *testing.T) {
 
 // A machine that cannot take a capsule is read, says why, and keeps its firmware: the driver does not try, and what it could not know the
 // tool refuses.
-func TestABIOSThatTakesNoCapsuleIsNotWritten(t *testing.T) {
+func TestCapsulelessBIOSIsReadOnly(t *testing.T) {
 	other := simhost.ESP{Path: "/efi", Number: "8:17", ID: "11111111-2222-3333-4444-555555555555"}
 	for name, c := range map[string]struct {
 		change   func(*simhost.Spec)
@@ -409,7 +409,7 @@ func TestACapsuleIsLeftOnThePartitionThatWasBootedFrom(t *testing.T) {
 	assert.Empty(t, fw.ReadOnly)
 }
 
-func TestABIOSWithAProblemIsNotWritten(t *testing.T) {
+func TestBIOSProblemPreventsWrite(t *testing.T) {
 	p := bios().change(func(s *simhost.Spec) { s.BIOS.Problems = []string{"system-inhibit"} })
 	m, runner := p.machine(t)
 	spec, err := m.Spec()
@@ -427,7 +427,7 @@ func TestABIOSWithAProblemIsNotWritten(t *testing.T) {
 }
 
 // The kernel keeps showing the revision it read when it probed the drive.
-func TestADriveIsReadFromItselfNotFromSysfs(t *testing.T) {
+func TestReadsDriveItselfNotSysfs(t *testing.T) {
 	p := drive(0)
 	m, runner := p.machine(t)
 	spec, err := m.Spec()
@@ -487,7 +487,7 @@ func TestACardWhoseNewFirmwareHasNoLinksIsBroughtBack(t *testing.T) {
 
 // A card whose firmware does not start reports nothing about itself: nothing may be written to it, and nothing erased, without a
 // person (R002-43, R002-56).
-func TestACardInFlashRecoveryIsLeftAlone(t *testing.T) {
+func TestLeavesCardInFlashRecovery(t *testing.T) {
 	p := nic(0)
 	m, runner := p.machine(t)
 	spec, err := m.Spec()
@@ -521,7 +521,7 @@ func TestACardInFlashRecoveryIsLeftAlone(t *testing.T) {
 }
 
 // A tool that says it read the image and lost half of it is not believed.
-func TestAnArchiveThatLostItsEndIsNoArchive(t *testing.T) {
+func TestRefusesTruncatedArchive(t *testing.T) {
 	p := nic(0)
 	m, runner := p.machine(t)
 	spec, err := m.Spec()

@@ -81,7 +81,7 @@ func TestOnlyAPowerCycleActivatesADeviceThatNeedsOne(t *testing.T) {
 	assert.Equal(t, inventory.Version("2.0.0"), sim.Firmware(card).Running)
 }
 
-func TestSimulatedKnowsOnlyItsOwnDevices(t *testing.T) {
+func TestSimulatedKnowsOnlyItsOwn(t *testing.T) {
 	sim, id := simulated(inventory.ActivateReboot)
 	assert.Equal(t, driver.SupportVendor, sim.Support(id))
 	assert.Equal(t, driver.SupportNone, sim.Support(inventory.Identity{UniqueID: "other"}))

@@ -136,7 +136,7 @@ func TestADriveIsReadFromItself(t *testing.T) {
 	assert.Equal(t, []string{"sg_sat_identify --raw /dev/sg1"}, r.Lines(), "fwupd probes nothing at a scan")
 }
 
-func TestADriveIsWrittenByItsSerialNumber(t *testing.T) {
+func TestWritesDriveBySerialNumber(t *testing.T) {
 	s := &sataDrive{version: "D4MU001"}
 	d, r := s.driver(t)
 	img := archive(t, "D4MU002")
@@ -214,7 +214,7 @@ func otherDrive() []byte {
 	return identifyData("D4MU001", func(set func(int, uint16)) { set(10, uint16('9')<<8|uint16('9')) })
 }
 
-func TestAFailedDownloadIsClassified(t *testing.T) {
+func TestClassifiesFailedDownload(t *testing.T) {
 	for name, c := range map[string]struct {
 		result   *command.Result
 		rejected bool
@@ -236,7 +236,7 @@ func TestAFailedDownloadIsClassified(t *testing.T) {
 }
 
 // What the drive shows decides whether it was activated.
-func TestActivateReadsTheDriveAfterwards(t *testing.T) {
+func TestActivateRereadsDrive(t *testing.T) {
 	for name, c := range map[string]struct {
 		drive sataDrive
 		want  inventory.Activation
@@ -264,7 +264,7 @@ func TestActivateReadsTheDriveAfterwards(t *testing.T) {
 	}
 }
 
-func TestAUnitAttentionIsSwallowedOnce(t *testing.T) {
+func TestSwallowsOneUnitAttention(t *testing.T) {
 	d, _ := (&sataDrive{version: "D4MU001", attentions: 1}).driver(t)
 	_, _, err := d.Inspect(t.Context(), drive)
 	require.NoError(t, err)
@@ -273,7 +273,7 @@ func TestAUnitAttentionIsSwallowedOnce(t *testing.T) {
 	require.ErrorContains(t, err, "Unit attention")
 }
 
-func TestParseIdentifyRefusesWhatIsNotADrive(t *testing.T) {
+func TestIdentifyRefusesNonDrive(t *testing.T) {
 	torn := identifyData("D4MU001", nil)
 	torn[40] ^= 1
 	for name, out := range map[string][]byte{

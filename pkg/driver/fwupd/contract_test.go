@@ -9,7 +9,7 @@ import (
 )
 
 // Each command line of this package was tried with the real tools.
-func TestEveryCommandLineIsInTheContract(t *testing.T) {
+func TestContractHasAllCommands(t *testing.T) {
 	const id = "0000000000000000000000000000000000000000"
 	argv := func(commands ...command.Command) (lines [][]string) {
 		for _, c := range commands {

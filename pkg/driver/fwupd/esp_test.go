@@ -23,7 +23,7 @@ func entry(fsys fstest.MapFS, number, id, kind string) {
 	fsys["run/udev/data/b"+number] = &fstest.MapFile{Data: []byte("S:disk/by-uuid/1\nE:ID_PART_ENTRY_UUID=" + id + "\nE:ID_PART_ENTRY_TYPE=" + kind + "\n")}
 }
 
-func TestThePartitionIsFoundAmongTheMounts(t *testing.T) {
+func TestFindsPartitionInMounts(t *testing.T) {
 	const both = "98 27 8:1 / /efi rw - vfat /dev/sda1 rw\n99 27 8:3 / /boot rw - vfat /dev/sda3 rw\n"
 	for name, c := range map[string]struct {
 		lines  string

@@ -74,7 +74,7 @@ func archive(t *testing.T, version inventory.Version) driver.Image {
 	return driver.Image{Path: path, Version: version, Digest: sha256.Sum256(content), Size: int64(len(content))}
 }
 
-func TestInspectReadsTheTablesAndTheHistory(t *testing.T) {
+func TestReadsTablesAndHistory(t *testing.T) {
 	f := newTool(t)
 	d, _ := f.driver(t, host("2.10.2"))
 	got, fw, err := d.Inspect(t.Context(), id)
@@ -105,7 +105,7 @@ func TestVersionsThatAreNotDottedNumbersAreNotOrdered(t *testing.T) {
 	}
 }
 
-func TestAFirmwareThatRefusedItsUpdateSaysWhy(t *testing.T) {
+func TestRefusingFirmwareSaysWhy(t *testing.T) {
 	fsys := host("2.10.2")
 	fsys["sys/firmware/efi/esrt/entries/entry0/last_attempt_status"] = &fstest.MapFile{Data: []byte("5\n")}
 	f := newTool(t)
@@ -139,7 +139,7 @@ func (f forbidden) Open(name string) (fs.File, error) {
 	return f.MapFS.Open(name)
 }
 
-func TestWithoutRootTheBIOSIsReadOnly(t *testing.T) {
+func TestReadOnlyWithoutRoot(t *testing.T) {
 	d, _ := newTool(t).driver(t, forbidden{host("2.10.2")})
 	_, fw, err := d.Inspect(t.Context(), id)
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func (absent) Run(_ context.Context, c command.Command) (command.Result, error) 
 	return command.Result{}, &command.Error{Argv: c.Argv, ExitCode: -1, Err: command.ErrNotFound}
 }
 
-func TestWithoutFwupdtoolTheBIOSIsReadOnly(t *testing.T) {
+func TestReadOnlyWithoutFwupdtool(t *testing.T) {
 	_, fw, err := New(absent{}, host("2.10.2")).Inspect(t.Context(), id)
 	require.NoError(t, err)
 	assert.Contains(t, fw.ReadOnly, "fwupdtool")

@@ -48,7 +48,7 @@ func TestParseDetails(t *testing.T) {
 	assert.Equal(t, inventory.Version("2.4.0"), got[1].Version)
 }
 
-func TestParseDetailsRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestParseDetailsRefusesUnknown(t *testing.T) {
 	for _, out := range []string{
 		"", "{}", golden(t, "get-details-1.8.12-junk.txt"),
 		"└─Server:\n      New version:      2.4.0\n",
@@ -86,7 +86,7 @@ func TestParseDevices(t *testing.T) {
 	assert.True(t, e.is(codeNothingToDo))
 }
 
-func TestParseDevicesRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestParseDevicesRefusesUnknown(t *testing.T) {
 	for _, out := range []string{"", "{}", "text", `{"Devices":[{}]}`, `{"Devices":[]} {}`, `{"Devices":{}}`} {
 		_, err := parseDevices([]byte(out))
 		assert.Error(t, err, out)

@@ -41,7 +41,7 @@ func (f runnerFunc) Run(ctx context.Context, c command.Command) (command.Result,
 	return f(ctx, c)
 }
 
-func TestAnotherFwupdtoolIsWaitedFor(t *testing.T) {
+func TestWaitsForOtherFwupdtool(t *testing.T) {
 	f := newTool(t)
 	f["install"] = command.Result{}
 	for name, run := range map[string]func(d *Driver) error{
@@ -65,7 +65,7 @@ func TestAnotherFwupdtoolIsWaitedFor(t *testing.T) {
 }
 
 // What outlasts the patience is tried again later: nothing was written, and the archive is not to blame.
-func TestALongLastingFwupdtoolBlamesNoArchive(t *testing.T) {
+func TestSlowToolBlamesNoArchive(t *testing.T) {
 	f := newTool(t)
 	for name, run := range map[string]func(d *Driver) error{
 		"a preflight": func(d *Driver) error { return d.Check(t.Context(), id, archive(t, "2.19.1")) },
@@ -99,7 +99,7 @@ func TestAMachineWithoutAPlaceForTheLockSaysSo(t *testing.T) {
 }
 
 // These have the code of an archive that fwupd does not support, and the next attempt may succeed.
-func TestWhatTheMachineLacksBlamesNoArchive(t *testing.T) {
+func TestHostFaultBlamesNoArchive(t *testing.T) {
 	f := newTool(t)
 	for _, message := range []string{
 		"Device a45df35a [System Firmware] does not currently allow updates: Not updatable as UEFI ESP partition not detected",

@@ -24,7 +24,7 @@ func hindering(t *testing.T, updateError string, names ...string) command.Result
 }
 
 // What keeps fwupd from updating the firmware is said before anything is written, and whether waiting helps.
-func TestProblemsOfADeviceAreReasons(t *testing.T) {
+func TestDeviceProblemsAreReasons(t *testing.T) {
 	for name, c := range map[string]struct {
 		problems []string
 		message  string
@@ -63,7 +63,7 @@ func TestProblemsOfADeviceAreReasons(t *testing.T) {
 	}
 }
 
-func TestEveryProblemSaysWhatIsWrong(t *testing.T) {
+func TestEveryProblemIsExplained(t *testing.T) {
 	for name, p := range problems {
 		d := fwupdDevice{ID: "0123", Problems: []string{name}, Flags: []string{"updatable"}}
 		assert.ErrorContains(t, d.hindered(), p.text)

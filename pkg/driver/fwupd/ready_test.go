@@ -52,7 +52,7 @@ func text(s string) []byte {
 
 // Everything that decides is read before anything is tried: each machine says why it can be read and not updated, and neither a check
 // nor a write runs a tool that writes.
-func TestAMachineThatTakesNoCapsuleSaysWhy(t *testing.T) {
+func TestCapsulelessMachineSaysWhy(t *testing.T) {
 	const full = 900 << 10
 	for name, c := range map[string]struct {
 		change func(*testing.T, fstest.MapFS)
@@ -129,7 +129,7 @@ func TestAMachineThatTakesNoCapsuleSaysWhy(t *testing.T) {
 }
 
 // A machine without an ESRT says what its firmware is.
-func TestAMachineWithoutATableSaysWhatItIs(t *testing.T) {
+func TestMachineWithoutESRTSaysWhy(t *testing.T) {
 	bios := func() fstest.MapFS {
 		return fstest.MapFS{"sys/class/dmi/id/bios_version": {Data: []byte("2022.11-6\n")}}
 	}
@@ -158,7 +158,7 @@ func TestAMachineWithoutATableSaysWhatItIs(t *testing.T) {
 }
 
 // The kernel's lockdown under Secure Boot restricts neither variables nor file systems.
-func TestLockdownDoesNotKeepCapsulesAway(t *testing.T) {
+func TestLockdownAllowsCapsules(t *testing.T) {
 	for _, level := range []string{"integrity", "confidentiality"} {
 		fsys := host("2.10.2")
 		fsys["sys/kernel/security/lockdown"] = &fstest.MapFile{Data: []byte(strings.Replace("none integrity confidentiality\n", level, "["+level+"]", 1))}
@@ -308,7 +308,7 @@ func (u unreadable) Open(name string) (fs.File, error) {
 	return u.MapFS.Open(name)
 }
 
-func TestAVariableThatCannotBeReadIsAnError(t *testing.T) {
+func TestUnreadableVariableFails(t *testing.T) {
 	d, _ := newTool(t).driver(t, unreadable{host("2.10.2"), "OsIndicationsSupported"})
 	_, _, err := d.Inspect(t.Context(), id)
 	require.ErrorIs(t, err, syscall.EIO)
@@ -326,7 +326,7 @@ func TestAVariableThatCannotBeReadIsAnError(t *testing.T) {
 }
 
 // fwupd knows machines whose capsules on disk do not work, and would take its other way without a word.
-func TestAnotherWayOfFwupdIsNotTaken(t *testing.T) {
+func TestRefusesOtherUpdateMethods(t *testing.T) {
 	for _, way := range []string{"updated via NVRAM", "updated via grub"} {
 		f := newTool(t)
 		out := strings.Replace(golden(t, "get-devices-2.0.20.json"), "Updated via capsule-on-disk", way, 1)
@@ -354,7 +354,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	}
 }
 
-func TestABootOptionNamesItsPartition(t *testing.T) {
+func TestBootOptionNamesPartition(t *testing.T) {
 	good := option(t, "debian", idA)
 	got, err := parseBootOption(good)
 	require.NoError(t, err)

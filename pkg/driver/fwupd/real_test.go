@@ -64,7 +64,7 @@ func (m machine) capsules(t *testing.T) []string {
 
 // The real tool, without D-Bus, without metadata and in a directory of its own: what the driver tells it is enough to leave the capsule on
 // the partition and to ask the firmware for it.
-func TestTheRealFwupdtoolStagesACapsule(t *testing.T) {
+func TestRealFwupdtoolStagesCapsule(t *testing.T) {
 	m := newMachineFor(t)
 	img := drivertest.SaveImage(t, "2.10.3", simhost.BuildImage(simhost.BIOSImage, simhost.ImageOptions{Version: "2.10.3", GUID: guid}))
 

@@ -111,7 +111,7 @@ func TestAnArchiveThatIsWorthNothingIsAnErrorAndLeavesNoFile(t *testing.T) {
 	}
 }
 
-func TestAnArchiveNeverReplacesAFile(t *testing.T) {
+func TestArchiveNeverReplacesFile(t *testing.T) {
 	r := newReader(t).runner(t)
 	path := filepath.Join(t.TempDir(), "image")
 	require.NoError(t, os.WriteFile(path, []byte("archived before"), 0o600))

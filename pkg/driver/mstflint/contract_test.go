@@ -11,7 +11,7 @@ import (
 )
 
 // Each command line of this package was tried with the real tools.
-func TestEveryCommandLineIsInTheContract(t *testing.T) {
+func TestContractHasAllCommands(t *testing.T) {
 	absent, err := inventory.ParsePCIAddress(toolcontract.Absent)
 	require.NoError(t, err)
 	argv := func(commands ...command.Command) (lines [][]string) {

@@ -44,7 +44,7 @@ func TestParseMode(t *testing.T) {
 	}
 }
 
-func TestParseModeRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestParseModeRefusesUnknown(t *testing.T) {
 	row := func(name, value string) string { return "        " + name + strings.Repeat("    "+value, 3) + "\n" }
 	for _, out := range []string{
 		"", "-E- Failed to open the device\n",

@@ -96,7 +96,7 @@ func TestSupport(t *testing.T) {
 	assert.Equal(t, driver.SupportNone, d.Support(change(func(i *inventory.Identity) { i.PCI = nil })))
 }
 
-func TestInspectReadsBothVersionsAndTheBoard(t *testing.T) {
+func TestReadsBothVersionsAndBoard(t *testing.T) {
 	f := newFlint(t)
 	f.queries = []string{golden(t, "query-4.21.0-cx6-pending.txt")}
 	got, fw, err := New(f.runner(t), machine).Inspect(t.Context(), id)
@@ -110,7 +110,7 @@ func TestInspectReadsBothVersionsAndTheBoard(t *testing.T) {
 	}, fw)
 }
 
-func TestAFailedQuerySaysWhatTheToolSaid(t *testing.T) {
+func TestFailedQueryQuotesTool(t *testing.T) {
 	const cause = "-E- Cannot open Device: 0000:3b:00.0. MFE_CR_ERROR"
 	for name, c := range map[string]struct {
 		stdout, stderr string
@@ -214,7 +214,7 @@ func TestAPSIDMismatchThatOnlyTheCardSeesIsARejection(t *testing.T) {
 	assert.ErrorAs(t, err, new(*driver.RejectedError))
 }
 
-func TestCheckSaysWhyAnImageDoesNotFit(t *testing.T) {
+func TestCheckSaysWhyImageMisfits(t *testing.T) {
 	for name, c := range map[string]struct {
 		image command.Result
 		want  string
@@ -246,7 +246,7 @@ func TestCheckSaysWhyAnImageDoesNotFit(t *testing.T) {
 }
 
 // mstfwreset exits with 0 after a mere warning, and with 1 after it has failed anywhere: the card says whether the image runs.
-func TestActivateReadsTheCardAfterTheReset(t *testing.T) {
+func TestActivateRereadsCard(t *testing.T) {
 	pending := golden(t, "query-4.21.0-cx6-pending.txt")
 	for name, c := range map[string]struct {
 		after string

@@ -112,7 +112,7 @@ const (
 )
 
 // An image that waits is loaded or taken back before another one is burned over it, by what the card offers.
-func TestAWaitingImageMakesWayBeforeABurn(t *testing.T) {
+func TestWaitingImageMakesWay(t *testing.T) {
 	const reset, undo, burned = "mstfwreset -l 3 -y r", "mstflint image_reactivation", "mstflint -i IMAGE -y b"
 	for name, c := range map[string]struct {
 		card waiting
@@ -168,7 +168,7 @@ func TestAWaitingImageMakesWayBeforeABurn(t *testing.T) {
 }
 
 // A card that neither loads nor takes back what waits says why, and is not written to.
-func TestACardThatDoesNotMakeWayIsNotBurned(t *testing.T) {
+func TestNeverBurnsOverStuckImage(t *testing.T) {
 	for name, c := range map[string]struct {
 		card waiting
 		says []string
@@ -208,7 +208,7 @@ func TestAToolThatCannotTakeBackIsNotACardThatCannot(t *testing.T) {
 }
 
 // What is known beforehand is said before the node is taken out of service.
-func TestCheckSaysThatACardIsInTheWay(t *testing.T) {
+func TestCheckRefusesBlockedCard(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind, levels string
 		want         inventory.Version

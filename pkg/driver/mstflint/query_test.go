@@ -70,7 +70,7 @@ func TestParseQuery(t *testing.T) {
 	}
 }
 
-func TestParseQueryRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestParseQueryRefusesUnknown(t *testing.T) {
 	for name, out := range map[string]string{
 		"nothing":          "",
 		"an error":         golden(t, "query-error-4.21.0-device.txt"),

@@ -10,7 +10,7 @@ import (
 
 // Every command line of nvme-cli that this driver builds is one that the real tool was asked, too. What the target builds is
 // for firmware-nvme, which is a part of this product.
-func TestTheCommandsAreCasesOfTheContract(t *testing.T) {
+func TestCommandsAreInContract(t *testing.T) {
 	const device = "/dev/nvme4095"
 	own := toolcontract.Tool{Name: nvmetool.Name, Cases: []toolcontract.Case{{Args: target{node: "n"}.command("reset").Argv[1:]}}}
 	toolcontract.Covers(t, ".", map[string][][]string{

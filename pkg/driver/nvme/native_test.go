@@ -223,7 +223,7 @@ func TestADriveThatDoesNotSayWhatIsStagedIsNotBelievedToHoldWhatRuns(t *testing.
 	}
 }
 
-func TestWhatADriveMayHideIsTakenBack(t *testing.T) {
+func TestRevertsHiddenActivation(t *testing.T) {
 	s := able()
 	s.HidesNext = true
 	drive, d, _ := rig(t, s)
@@ -249,7 +249,7 @@ func TestADriveThatMayHideAStagedImageIsNotResetForADownload(t *testing.T) {
 	assert.Zero(t, state(t, drive).Resets)
 }
 
-func TestADriveThatProhibitsActivationSaysSo(t *testing.T) {
+func TestSaysActivationProhibited(t *testing.T) {
 	s := able()
 	s.Activation, s.MTFA, s.RefusesNow = nvmectrl.Immediately, time.Second, admin.ActivationProhibited
 	drive, d, _ := rig(t, s)

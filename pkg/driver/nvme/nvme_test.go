@@ -50,7 +50,7 @@ func TestSupport(t *testing.T) {
 	assert.Equal(t, driver.SupportNone, d.Support(gone))
 }
 
-func TestInspectReadsTheDriveAndItsSlots(t *testing.T) {
+func TestInspectReadsDriveAndSlots(t *testing.T) {
 	got, fw, err := New(newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.13-pending.json").runner(t)).Inspect(t.Context(), id)
 	require.NoError(t, err)
 	assert.Equal(t, "SAMSUNG MZQL23T8HCLS-00A07", got.Model)
@@ -67,7 +67,7 @@ func TestInspectReadsTheDriveAndItsSlots(t *testing.T) {
 	}, fw)
 }
 
-func TestTheWWIDOfSysfsStaysTheUniqueID(t *testing.T) {
+func TestSysfsWWIDStaysUniqueID(t *testing.T) {
 	known := id
 	known.UniqueID = "eui.36344830545000000025384500000001"
 	got, _, err := New(newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.13-pending.json").runner(t)).Inspect(t.Context(), known)
@@ -131,7 +131,7 @@ func TestADriveThatCouldOnlyOverwriteWhatItRunsIsReadOnly(t *testing.T) {
 	require.ErrorAs(t, nvme.Check(t.Context(), id, img), new(*driver.RejectedError))
 }
 
-func TestWriteStagesInASlotThatDoesNotRun(t *testing.T) {
+func TestWriteStagesInIdleSlot(t *testing.T) {
 	d := newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.13-pending.json")
 	d.commit = command.Result{ExitCode: 1, Stdout: []byte(golden(t, "fw-commit-2.3-conventional.txt"))}
 	r := d.runner(t)
@@ -146,7 +146,7 @@ func TestWriteStagesInASlotThatDoesNotRun(t *testing.T) {
 	}, r.Lines())
 }
 
-func TestADownloadThatFailsIsNotCommitted(t *testing.T) {
+func TestNeverCommitsFailedDownload(t *testing.T) {
 	d := newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.13-pending.json")
 	d.download = command.Result{ExitCode: 1, Stderr: []byte(golden(t, "fw-download-2.3-error.txt"))}
 	r := d.runner(t)

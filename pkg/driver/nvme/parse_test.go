@@ -36,7 +36,7 @@ func TestParseController(t *testing.T) {
 	assert.Empty(t, c.readOnly())
 }
 
-func TestADriveWithoutDownloadIsReadOnly(t *testing.T) {
+func TestReadOnlyWithoutDownload(t *testing.T) {
 	c, err := parseController([]byte(golden(t, "id-ctrl-2.3-qemu.json")))
 	require.NoError(t, err)
 	assert.Equal(t, inventory.Version("1.0"), c.Revision)
@@ -78,7 +78,7 @@ func TestParseSlotLog(t *testing.T) {
 	assert.Equal(t, inventory.Version("GDC5902Q"), revision)
 }
 
-func TestParseSlotLogRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestParseSlotLogRefusesUnknown(t *testing.T) {
 	for name, out := range map[string]string{
 		"nothing":           "",
 		"an empty reply":    "{}",
@@ -112,7 +112,7 @@ func TestARevisionThatIsNotASCIIIsUnknownInItsSlotAlone(t *testing.T) {
 }
 
 // A drive with one slot keeps running the old image while the slot holds the new one.
-func TestASingleSlotHoldsTheStagedImage(t *testing.T) {
+func TestSingleSlotHoldsStagedImage(t *testing.T) {
 	c := controller{Slots: 1, Downloadable: true, Revision: "OLD"}
 	l := slotLog{Active: 1, Next: 1, Revisions: map[int]inventory.Version{1: "NEW"}}
 	slot, err := slotFor(c, l)

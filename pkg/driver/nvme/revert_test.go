@@ -59,7 +59,7 @@ func TestRevertWritesNothingWhereThereIsNothingToDo(t *testing.T) {
 	assert.NotContains(t, strings.Join(append(r.Lines(), pending.Lines()...), "\n"), "fw-commit")
 }
 
-func TestRevertTakesBackWhatIsStaged(t *testing.T) {
+func TestRevertTakesBackStaged(t *testing.T) {
 	r := newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.13-pending.json").runner(t)
 	need, err := New(r).Revert(t.Context(), id, "GDC5602Q")
 	require.NoError(t, err)

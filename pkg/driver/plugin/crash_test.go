@@ -132,7 +132,7 @@ func TestPluginThatDiesInAWriteLeavesItsEndUnknown(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestPluginThatHangsInAWriteIsWaitedFor(t *testing.T) {
+func TestWaitsForHangingWrite(t *testing.T) {
 	m := newMachine(t)
 	p := m.start(t, "1")
 	directory := m.directory()
@@ -215,7 +215,7 @@ func TestWriteOutlivesWhoFollowsIt(t *testing.T) {
 }
 
 // A plugin of another version than the one that checked the image writes nothing (R003-30).
-func TestPluginThatChangedWritesNothing(t *testing.T) {
+func TestChangedPluginWritesNothing(t *testing.T) {
 	m := newMachine(t)
 	p := m.start(t, "1")
 	directory := m.directory()

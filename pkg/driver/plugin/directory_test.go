@@ -55,7 +55,7 @@ func TestPluginMayComeLaterAndGo(t *testing.T) {
 }
 
 // After a reboot the daemon may run before the plugin: the device still has its driver, and the job its version (R003-30).
-func TestPluginIsRememberedOverARestart(t *testing.T) {
+func TestRestartRemembersPlugin(t *testing.T) {
 	m := newMachine(t)
 	memory := filepath.Join(m.state, "plugins.json")
 	recording := func(c *plugin.Config) { c.Memory, c.Record = memory, true }
@@ -83,7 +83,7 @@ func TestPluginIsRememberedOverARestart(t *testing.T) {
 	assert.NotNil(t, installed(t, m, damaged, id))
 }
 
-func TestSilentPluginIsAskedAgainAfterAWhile(t *testing.T) {
+func TestAsksSilentPluginAgain(t *testing.T) {
 	m := newMachine(t)
 	now := time.Now()
 	directory := m.directory(func(c *plugin.Config) { c.Now = func() time.Time { return now } })
@@ -104,7 +104,7 @@ func TestSilentPluginIsAskedAgainAfterAWhile(t *testing.T) {
 	assert.NotNil(t, installed(t, m, directory, id))
 }
 
-func TestUnsafeDirectoryHasNoPlugins(t *testing.T) {
+func TestNoPluginsInUnsafeDirectory(t *testing.T) {
 	t.Run("others may write", func(t *testing.T) {
 		m := newMachine(t)
 		require.NoError(t, os.Chmod(m.dir, 0o777))
@@ -183,7 +183,7 @@ func TestOnlySocketsWithTheNameOfTheirPluginAreUsed(t *testing.T) {
 }
 
 // Bad input: two drivers claim one device.
-func TestTwoPluginsForOneDeviceAreRefused(t *testing.T) {
+func TestRefusesRivalPlugins(t *testing.T) {
 	m := newMachine(t)
 	for _, name := range []string{"acme-nic", "rival"} {
 		serve(t, drivertest.NewSimulated(name), socket(m.dir, name))

@@ -44,7 +44,7 @@ func TestEveryListOfAMatchCounts(t *testing.T) {
 
 // A plugin for another vendor's device is picked for that device only, and what nobody knows has no driver.
 // It proves R000-4, R000-60.
-func TestPluginIsPickedForItsDevicesOnly(t *testing.T) {
+func TestPickedForItsDevicesOnly(t *testing.T) {
 	m := newMachine(t)
 	sim, _ := simulated(inventory.Firmware{})
 	serve(t, sim, socket(m.dir, "acme-nic"))

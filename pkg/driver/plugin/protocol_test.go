@@ -71,7 +71,7 @@ func TestToolRefusesWhatIsNoRequest(t *testing.T) {
 	}
 }
 
-func TestExitCodesOfTheToolAreDistinct(t *testing.T) {
+func TestExitCodesAreDistinct(t *testing.T) {
 	seen := map[int]error{}
 	for _, err := range []error{
 		driver.ErrNotSupported, command.ErrBusy, command.ErrStillRunning, command.ErrLost, plugin.ErrNotFound, plugin.ErrVersionChanged,

@@ -32,7 +32,7 @@ func (d inUse) Activate(context.Context, inventory.Identity, inventory.Activatio
 }
 
 // Why a reset was not done, or will not be, is said by a plugin as by a driver of the daemon.
-func TestAPluginSaysWhyAResetIsNotDone(t *testing.T) {
+func TestPluginSaysWhyNoReset(t *testing.T) {
 	const reason = "InUse: 0000:3b:00.0 has 8 virtual functions"
 	for name, c := range map[string]struct{ says, want string }{
 		"a reason":              {reason, reason},

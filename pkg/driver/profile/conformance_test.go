@@ -109,7 +109,7 @@ func harness(t *testing.T, p profile.Profile) drivertest.Harness {
 }
 
 // A card that says it cannot be reset after all gets a reboot.
-func TestARefusedResetBecomesAReboot(t *testing.T) {
+func TestRefusedResetBecomesReboot(t *testing.T) {
 	text, err := os.ReadFile("testdata/simflash.yaml")
 	require.NoError(t, err)
 	p, err := profile.Parse("simflash.yaml", text)

@@ -167,7 +167,7 @@ func TestExamplesKnowTheirExitCodes(t *testing.T) {
 }
 
 // "Already there" is believed only of a machine that runs the version.
-func TestAnAlreadyCurrentROMIsReadBack(t *testing.T) {
+func TestReadsBackCurrentROM(t *testing.T) {
 	e, p := shipped(t)["hpe-bios"], loadExamples(t)["hpe-bios"]
 	runner := commandtest.NewRunner(t, map[string]commandtest.Tool{
 		e.tool: func(context.Context, command.Command) (command.Result, error) {
@@ -182,7 +182,7 @@ func TestAnAlreadyCurrentROMIsReadBack(t *testing.T) {
 	assert.Equal(t, inventory.ActivateNone, need)
 }
 
-func TestAReadOnlyProfileWritesNothing(t *testing.T) {
+func TestReadOnlyProfileNeverWrites(t *testing.T) {
 	e, p := shipped(t)["intel-nvmupdate"], loadExamples(t)["intel-nvmupdate"]
 	runner := commandtest.NewRunner(t, map[string]commandtest.Tool{
 		e.tool: func(_ context.Context, c command.Command) (command.Result, error) {
@@ -198,7 +198,7 @@ func TestAReadOnlyProfileWritesNothing(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrNotSupported)
 }
 
-func TestAToolThatIsMissingIsAnError(t *testing.T) {
+func TestMissingToolIsAnError(t *testing.T) {
 	e, p := shipped(t)["dell-bios"], loadExamples(t)["dell-bios"]
 	runner := commandtest.NewRunner(t, map[string]commandtest.Tool{
 		e.tool: func(context.Context, command.Command) (command.Result, error) {

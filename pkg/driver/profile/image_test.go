@@ -33,7 +33,7 @@ func (s *seen) Run(ctx context.Context, c command.Command) (command.Result, erro
 	return s.Runner.Run(ctx, c)
 }
 
-func TestAToolGetsTheImageAsTheProfileSays(t *testing.T) {
+func TestToolGetsImageAsProfiled(t *testing.T) {
 	text := golden(t, "simflash.yaml")
 	for name, tc := range map[string]struct {
 		change      func(string) string
@@ -75,7 +75,7 @@ func TestAToolGetsTheImageAsTheProfileSays(t *testing.T) {
 }
 
 // Whichever way a tool gets its image: one that changed after its check is not written.
-func TestAToolGetsNoImageThatChanged(t *testing.T) {
+func TestToolGetsNoChangedImage(t *testing.T) {
 	text := golden(t, "simflash.yaml")
 	for _, as := range []profile.ImageAs{profile.AsDescriptor, profile.AsFile} {
 		p, err := profile.Parse("p.yaml", []byte(strings.Replace(text, "  progress:", "  imageAs: "+string(as)+"\n  progress:", 1)))

@@ -95,7 +95,7 @@ func TestValuesAreFoundOrRefused(t *testing.T) {
 	}
 }
 
-func TestAStatusThatIsNotExpectedIsAnError(t *testing.T) {
+func TestUnexpectedStatusIsAnError(t *testing.T) {
 	q := Query{Format: JSON, Expect: []Expectation{{Field{Path: named("Status")}, []string{"Success", "OK"}}}}
 	_, err := q.read([]byte(`{"Status":"Success"}`), subject{})
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestAStatusThatIsNotExpectedIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "expect[0]")
 }
 
-func TestVariablesBecomeOneSafeArgument(t *testing.T) {
+func TestVariableIsOneSafeArgument(t *testing.T) {
 	id := inventory.Identity{Node: "nvme0", SerialNumber: "S 1;reboot", UniqueID: "b4:96:91:aa:9e:18", PCI: []inventory.PCIAddress{{Bus: 0x3b}}}
 	img := driver.Image{Path: "/images/a b;c", Version: "1.0"}
 	for _, c := range []struct{ text, want, err string }{

@@ -17,7 +17,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-func TestProblemsNameFileLineAndField(t *testing.T) {
+func TestProblemsNameLineAndField(t *testing.T) {
 	good := golden(t, "simflash.yaml")
 	for want, change := range map[string][2]string{
 		`p.yaml:1: name: "Sim flash": want lower-case letters`:                              {"name: simflash", "name: Sim flash"},
@@ -98,7 +98,7 @@ func TestProblemsNameFileLineAndField(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-func TestTheDocumentedExampleIsAProfile(t *testing.T) {
+func TestDocumentedExampleIsValid(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/drivers/profiles.md")
 	require.NoError(t, err)
 	blocks := strings.Split(string(page), "```yaml\n")
@@ -113,7 +113,7 @@ func TestTheDocumentedExampleIsAProfile(t *testing.T) {
 	}, profile.New(nil, p).Steps())
 }
 
-func TestMatchIsWholeAndSparesVirtualMachines(t *testing.T) {
+func TestMatchIsWholeAndSparesVMs(t *testing.T) {
 	p, err := profile.Parse("p.yaml", []byte(golden(t, "simflash.yaml")))
 	require.NoError(t, err)
 	d := profile.New(nil, p)
@@ -142,7 +142,7 @@ func TestTwoProfilesOfOneDeviceAreNotChosenByLuck(t *testing.T) {
 	assert.ErrorContains(t, err, "simflash and other claim it equally")
 }
 
-func TestLoadNamesAllProblemsOfAllFiles(t *testing.T) {
+func TestLoadNamesAllProblems(t *testing.T) {
 	good := golden(t, "simflash.yaml")
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
 	_, err := profile.Load(fstest.MapFS{
@@ -166,7 +166,7 @@ func TestLoadNamesAllProblemsOfAllFiles(t *testing.T) {
 	assert.NotContains(t, err.Error(), "/profiles/j.yaml", "it belongs to root")
 }
 
-func TestADirectoryThatIsMissingHasNoProfiles(t *testing.T) {
+func TestMissingDirHasNoProfiles(t *testing.T) {
 	dir := t.TempDir()
 	profiles, err := profile.LoadDir(filepath.Join(dir, "missing"))
 	require.NoError(t, err)

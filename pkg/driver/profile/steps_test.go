@@ -36,7 +36,7 @@ func TestAProfileDeclaresItsSteps(t *testing.T) {
 }
 
 // R003-5, R003-6: the tool's exit code decides together with the value that it must print, and anything unknown is an error.
-func TestTheToolDecidesWhetherAStepSucceeded(t *testing.T) {
+func TestToolDecidesStepSuccess(t *testing.T) {
 	for name, c := range map[string]struct {
 		step, prints string
 		want         driver.StepResult
@@ -115,7 +115,7 @@ func TestOnlyAStepThatChangesOutlivesItsProcess(t *testing.T) {
 }
 
 // A controller may get another number while the tool works on the number it was given.
-func TestANumberThatTurnsDuringAStepIsTold(t *testing.T) {
+func TestReportsRenumberingInStep(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(examples, "storcli.yaml"))
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestANumberThatTurnsDuringAStepIsTold(t *testing.T) {
 }
 
 // R003-5: a controller that is not in order is told before it is updated.
-func TestTheHealthOfAControllerIsAStep(t *testing.T) {
+func TestControllerHealthIsAStep(t *testing.T) {
 	t.Parallel()
 	eachRAIDTool(t, func(t *testing.T, tool raidTool) {
 		for status, want := range map[string]string{

@@ -77,7 +77,7 @@ func TestControllersAreReadAndWrittenByTheirAddress(t *testing.T) {
 }
 
 // Only the printed status shows that nothing was stored: the tool exits with 0.
-func TestAFailureTheToolPrintsIsAFailure(t *testing.T) {
+func TestPrintedFailureIsAFailure(t *testing.T) {
 	eachRAIDTool(t, func(t *testing.T, tool raidTool) {
 		d, dir := tool.driver(t, rear)
 		fault(t, dir, "fail", "")
@@ -126,7 +126,7 @@ func TestAControllerInThePlaceOfAnotherIsNotWritten(t *testing.T) {
 }
 
 // What cannot be prevented is reported: the tool accepts only a number.
-func TestANumberThatTurnsDuringTheWriteIsTold(t *testing.T) {
+func TestReportsRenumberingInWrite(t *testing.T) {
 	eachRAIDTool(t, func(t *testing.T, tool raidTool) {
 		d, dir := tool.driver(t, front, rear)
 		fault(t, dir, "turn-in-write", "")

@@ -7,7 +7,7 @@ import (
 )
 
 // Every command line of this driver is one that the real tools were asked, too.
-func TestTheCommandsAreCasesOfTheContract(t *testing.T) {
+func TestCommandsAreInContract(t *testing.T) {
 	const device, image, size = "/dev/sg4095", "{blank}", 4096
 	toolcontract.Covers(t, ".", map[string][][]string{
 		"standardInquiry": {standardInquiry(device).Argv},

@@ -38,7 +38,7 @@ func TestParseInquiry(t *testing.T) {
 	assert.Equal(t, inventory.Version("E004"), got.Revision)
 }
 
-func TestParseInquiryRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestParseInquiryRefusesUnknown(t *testing.T) {
 	good := golden(t, "inquiry.bin")
 	for name, out := range map[string][]byte{
 		"nothing":             nil,
@@ -99,7 +99,7 @@ func TestParseSupport(t *testing.T) {
 	}
 }
 
-func TestADownloadIsClassifiedByCodeAndSense(t *testing.T) {
+func TestClassifiesDownloadBySense(t *testing.T) {
 	c := download("/dev/sg0", "/i", "lock", 4096, transfer{mode: modeDefer, piece: 4096})
 	assert.NoError(t, classifyDownload(c, command.Result{}))
 	rejected := new(*driver.RejectedError)
@@ -179,7 +179,7 @@ func TestParseExtended(t *testing.T) {
 }
 
 // The offset boundary and the capacity of the buffer decide on the pieces.
-func TestPiecesFitTheBufferOfTheDrive(t *testing.T) {
+func TestPiecesFitDrivesBuffer(t *testing.T) {
 	for name, c := range map[string]struct {
 		out  string
 		want int

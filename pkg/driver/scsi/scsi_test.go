@@ -198,7 +198,7 @@ func TestATooOldToolIsNoSuccess(t *testing.T) {
 	require.ErrorContains(t, err, "sg3_utils 1.46 or newer is needed")
 }
 
-func TestPiecesAreThoseTheDriveAsksFor(t *testing.T) {
+func TestPiecesAreAsDriveAsks(t *testing.T) {
 	img := drivertest.SaveImage(t, "E005", make([]byte, 128<<10))
 	d := newDrive(t, modeDefer, modeActivate)
 	d.descriptor = command.Result{Stdout: []byte{0x0f, 0x10, 0, 0}}
@@ -217,7 +217,7 @@ func TestPiecesAreThoseTheDriveAsksFor(t *testing.T) {
 	assert.Len(t, writes(r), 1)
 }
 
-func TestADriveWithoutASerialNumberPageIsRead(t *testing.T) {
+func TestReadsWithoutSerialPage(t *testing.T) {
 	for _, code := range []int{5, 9, 83} {
 		d := newDrive(t, modeDefer)
 		d.serial = []command.Result{{ExitCode: code}}
@@ -244,7 +244,7 @@ func TestAnotherDriveUnderTheSameNameIsLeftAlone(t *testing.T) {
 	assert.Empty(t, writes(r))
 }
 
-func TestCheckKnowsWhatADriveCanTake(t *testing.T) {
+func TestCheckKnowsDrivesLimits(t *testing.T) {
 	d := New(newDrive(t, modeDefer, modeActivate).runner(t))
 	require.NoError(t, d.Check(t.Context(), id, drivertest.SaveImage(t, "E005", make([]byte, 4096))))
 	for name, img := range map[string]driver.Image{
@@ -287,7 +287,7 @@ func TestWriteDefersRatherThanToActivateAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnImageThatChangedIsNotPadded(t *testing.T) {
+func TestNeverPadsChangedImage(t *testing.T) {
 	r := newDrive(t, modeDefer, modeActivate).runner(t)
 	img := drivertest.SaveImage(t, "E005", make([]byte, 4096))
 	img.Size += 4
@@ -296,7 +296,7 @@ func TestAnImageThatChangedIsNotPadded(t *testing.T) {
 	assert.Empty(t, r.Lines())
 }
 
-func TestOneUnitAttentionIsSwallowed(t *testing.T) {
+func TestSwallowsOneUnitAttention(t *testing.T) {
 	d := newDrive(t, modeDefer, modeActivate)
 	d.inquiry = []command.Result{attention(), revision(t, "E004")}
 	d.download = []command.Result{attention(), {}}

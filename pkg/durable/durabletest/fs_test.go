@@ -63,7 +63,7 @@ func outcomes(t *testing.T, fsys *durabletest.FS) []string {
 	return out
 }
 
-func TestWhatIsNotSyncedMayBeLostOrTorn(t *testing.T) {
+func TestUnsyncedMayBeLostOrTorn(t *testing.T) {
 	fsys, dir := newFS(t)
 	f := create(t, fsys, filepath.Join(dir, "a"), "xy")
 	assert.Equal(t, []string{"", "a=", "a=\x00\x00", "a=x", "a=xy"}, outcomes(t, fsys))
@@ -120,7 +120,7 @@ func TestFilesOfOtherProgramsAreSeenAndNotSafe(t *testing.T) {
 	assert.Equal(t, []string{"a=x"}, outcomes(t, fsys))
 }
 
-func TestNothingWorksAfterThePowerIsCut(t *testing.T) {
+func TestNothingWorksWithoutPower(t *testing.T) {
 	fsys, dir := newFS(t)
 	fsys.CutAt(1)
 	_, err := fsys.Create(filepath.Join(dir, "a"))

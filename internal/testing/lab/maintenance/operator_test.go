@@ -110,7 +110,7 @@ func TestStandInKeepsAnothersCordon(t *testing.T) {
 	assert.True(t, s.cordoned())
 }
 
-func TestStandInShowsThatARequestorFailed(t *testing.T) {
+func TestShowsFailedRequestor(t *testing.T) {
 	s := newStage(t)
 	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true})
 	s.steps(7)

@@ -58,7 +58,7 @@ func get(ctx context.Context, c *http.Client, address, user, password string) (c
 	return resp.StatusCode, content, err
 }
 
-func TestOnlyWhoTrustsAndIsKnownIsServed(t *testing.T) {
+func TestServesOnlyKnownAndTrusting(t *testing.T) {
 	m, stranger := start(t, t.TempDir()), start(t, t.TempDir())
 	a, err := m.Publish("fw.bin", []byte("FIRMWARE"))
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ func ask(t *testing.T, s *server, method, path, body string, into any) int {
 	return w.Code
 }
 
-func TestAServiceThatIsKilledStartsAgain(t *testing.T) {
+func TestRestartsKilledService(t *testing.T) {
 	v := &supervisor{service: Service{Name: "x", Argv: []string{"/bin/sleep", "600"}, Log: filepath.Join(t.TempDir(), "log/x")}}
 	s := &server{supervisors: map[string]*supervisor{"x": v}}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +47,7 @@ func TestAServiceThatIsKilledStartsAgain(t *testing.T) {
 	assert.Zero(t, v.status().PID, "it ends with the machine")
 }
 
-func TestTheAgentReadsAndWritesFiles(t *testing.T) {
+func TestAgentReadsAndWritesFiles(t *testing.T) {
 	s, path := &server{}, filepath.Join(t.TempDir(), "knob")
 	var n int
 	require.Equal(t, http.StatusOK, ask(t, s, http.MethodPut, "/file?path="+path, "Y", &n))
@@ -57,7 +57,7 @@ func TestTheAgentReadsAndWritesFiles(t *testing.T) {
 	assert.Equal(t, http.StatusInternalServerError, ask(t, s, http.MethodGet, "/file?path="+path+"-missing", "", nil))
 }
 
-func TestTheAgentRunsProgramsAndFindsThem(t *testing.T) {
+func TestAgentFindsAndRunsPrograms(t *testing.T) {
 	s := &server{}
 	var ran Ran
 	require.Equal(t, http.StatusOK, ask(t, s, http.MethodPost, "/run", `["/bin/sh","-c","echo out; echo err >&2; exit 5"]`, &ran))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestADeviceKeepsItsVersionWithoutPower(t *testing.T) {
+func TestVersionSurvivesPowerLoss(t *testing.T) {
 	dir, source := t.TempDir(), filepath.Join(t.TempDir(), "inq_rev")
 	flash := []Flash{{Name: "scsi", Default: "0001", Source: source}, {Name: "away", Default: "7", Source: source + "-missing"}}
 	got, err := parameters("delay=1 inq_rev={scsi} x={away}", dir, flash)

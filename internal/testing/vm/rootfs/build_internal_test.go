@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestASourceThatChangedIsNotEditedByGuess(t *testing.T) {
+func TestEditMustMatchOnce(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "dev.c")
 	require.NoError(t, os.WriteFile(file, []byte("a = 1;\nb = 2;\nb = 2;\n"), 0o600))

@@ -31,7 +31,7 @@ func TestArchiveIsTheKernelsFormat(t *testing.T) {
 	}, entries(t, out.Bytes()))
 }
 
-func TestArchiveOfWhatIsMissingIsAnError(t *testing.T) {
+func TestArchivingMissingFileFails(t *testing.T) {
 	a := rootfs.NewArchive(&bytes.Buffer{})
 	a.Copy("init", filepath.Join(t.TempDir(), "missing"))
 	a.File("etc/a", 0o600, nil)

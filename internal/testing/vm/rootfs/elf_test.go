@@ -11,7 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
 )
 
-func TestResolveFollowsLinksInsideTheRoot(t *testing.T) {
+func TestFollowsLinksInsideRoot(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "lib/x"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "lib/x/ld-2.36.so"), nil, 0o600))

@@ -14,7 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
 )
 
-func TestModulesAreLoadedAfterThoseTheyNeed(t *testing.T) {
+func TestLoadsModulesInNeededOrder(t *testing.T) {
 	tree := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(tree, "kernel"), 0o755))
 	for name, info := range map[string]string{

@@ -22,7 +22,7 @@ Package: libc6
 Version: 2.36-9
 `
 
-func TestPackagesAreReadFromControlData(t *testing.T) {
+func TestReadsControlData(t *testing.T) {
 	assert.Equal(t, []Package{
 		{Name: "sg3-utils", Version: "1.46-3", Depends: []string{"libc6", "libsgutils2-1.46-2", "perl", "zlib1g"}},
 		{Name: "libc6", Version: "2.36-9"},
@@ -43,7 +43,7 @@ func FuzzParsePackages(f *testing.F) {
 }
 
 // mmdebstrap starts others and mounts file systems. Killed alone, it leaves both behind.
-func TestProgramIsAskedToEndWithWhatItStarted(t *testing.T) {
+func TestAsksProgramTreeToEnd(t *testing.T) {
 	dir := t.TempDir()
 	started, ended := filepath.Join(dir, "started"), filepath.Join(dir, "ended")
 	ctx, stop := context.WithCancel(t.Context())

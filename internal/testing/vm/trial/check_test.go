@@ -12,7 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/trial"
 )
 
-func TestChecksOfAGroupBuildOnTheFirst(t *testing.T) {
+func TestGroupBuildsOnFirstCheck(t *testing.T) {
 	list := trial.Checks[int]{{Group: "boot", Name: "a"}, {Group: "scsi", Name: "b"}, {Group: "nvme", Name: "c"}, {Group: "scsi", Name: "d"}}
 	assert.Equal(t, []string{"boot", "scsi", "nvme"}, list.Groups())
 	for _, c := range []struct {

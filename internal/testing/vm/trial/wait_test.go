@@ -20,7 +20,7 @@ func (running) Done() <-chan struct{} { return nil }
 func (running) Err() error            { return nil }
 
 // A wait that is over cuts off what the condition reads. What it had read before is the reason.
-func TestAWaitThatEndsSaysWhatItLastRead(t *testing.T) {
+func TestWaitReportsLastReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := trial.Node{Machine: func() trial.Machine { return running{} }, StepLimit: time.Minute}
 		looks := 0

@@ -151,7 +151,7 @@ func TestAnActivationThatTakesTooLongIsRefusedAndTheImageKept(t *testing.T) {
 	assert.Equal(t, 2*time.Second, j.Pause)
 }
 
-func TestTheDriveChoosesASlotThatDoesNotRun(t *testing.T) {
+func TestDriveChoosesIdleSlot(t *testing.T) {
 	c := newController(nvmectrl.Profile{FirstSlotReadOnly: true})
 	download(t, c, image(t, "2.0", 1))
 	assert.Equal(t, nvmectrl.Success, c.Commit(0, nvmectrl.StoreAndActivateAtReset))
@@ -173,7 +173,7 @@ func TestAnImageThatMayNotRunDoesNotTakeThePlaceOfTheOneThatAwaitsAReset(t *test
 	assert.Equal(t, "1.0", c.Running.Revision)
 }
 
-func TestATornImageIsNotListedAndNeverRuns(t *testing.T) {
+func TestTornImageNeverRuns(t *testing.T) {
 	c := newController(nvmectrl.Profile{})
 	download(t, c, image(t, "2.0", 1))
 	c.BeginStore(c.Judge(2, nvmectrl.StoreAndActivateAtReset))
@@ -223,7 +223,7 @@ func TestIdentification(t *testing.T) {
 	assert.EqualValues(t, 3, data[76], "several ports and several controllers")
 }
 
-func TestControllersThatCannotBeAreRefused(t *testing.T) {
+func TestRefusesBadControllers(t *testing.T) {
 	for name, change := range map[string]func(*nvmectrl.Controller){
 		"no serial":          func(c *nvmectrl.Controller) { c.Serial = "" },
 		"long model":         func(c *nvmectrl.Controller) { c.Model = string(make([]byte, 41)) },

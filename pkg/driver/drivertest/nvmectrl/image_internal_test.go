@@ -29,7 +29,7 @@ func FuzzParseImage(f *testing.F) {
 	})
 }
 
-func TestImagesComeBackAsTheyWereMade(t *testing.T) {
+func TestImagesRoundTrip(t *testing.T) {
 	for _, size := range []int{0, 1, imageUnit - imageHeader, imageUnit - imageHeader + 1, 100 << 10} {
 		want := Image{Model: "lab drive", Revision: "12345678", Security: 7, Payload: bytes.Repeat([]byte{9}, size)}
 		b, err := MakeImage(want)

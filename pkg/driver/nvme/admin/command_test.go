@@ -61,7 +61,7 @@ func TestCommandsAreSpelledAsTheSpecificationSays(t *testing.T) {
 	}
 }
 
-func TestAReadThatIsRefusedNamesTheStatus(t *testing.T) {
+func TestRefusedReadNamesStatus(t *testing.T) {
 	_, err := ReadSlotLog(&recorder{status: 0x109})
 	var refused *StatusError
 	require.ErrorAs(t, err, &refused)

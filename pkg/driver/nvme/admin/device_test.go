@@ -22,7 +22,7 @@ func TestTheMajorOfTheDriverIsThatOfItsCharacterDevices(t *testing.T) {
 }
 
 // The kernel's struct has 72 bytes, and the number of the request says so (bits 29:16).
-func TestTheCommandHasTheLayoutOfTheKernel(t *testing.T) {
+func TestCommandHasKernelLayout(t *testing.T) {
 	var c Command
 	require.Equal(t, uintptr(72), unsafe.Sizeof(c))
 	assert.Equal(t, unsafe.Sizeof(c), uintptr(ioctlAdminCommand>>16&0x3fff))
@@ -42,7 +42,7 @@ func TestOnlyControllersAreOpened(t *testing.T) {
 	}
 }
 
-func TestOnlyDevicesOfTheNVMeDriverAreOpened(t *testing.T) {
+func TestOpensOnlyNVMeDevices(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nvme0")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	const major = 242
@@ -59,7 +59,7 @@ func TestOnlyDevicesOfTheNVMeDriverAreOpened(t *testing.T) {
 }
 
 // The kernel itself answers: /dev/null is no NVMe drive.
-func TestAFileThatIsNoDriveAnswersWithAnError(t *testing.T) {
+func TestNonDriveIsAnError(t *testing.T) {
 	const memory = 1
 	d, err := openFile("/dev/null", memory)
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestAFileThatIsNoDriveAnswersWithAnError(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-func TestErrorsOfTheKernelSayWhatHappened(t *testing.T) {
+func TestKernelErrorsAreExplained(t *testing.T) {
 	for errno, want := range map[unix.Errno]error{
 		unix.ENODEV: ErrGone, unix.ENXIO: ErrGone, unix.EAGAIN: ErrNotReady, unix.ENETRESET: ErrNotReady, unix.EBUSY: ErrNotReady,
 		unix.EACCES: unix.EACCES, unix.EIO: unix.EIO,

@@ -84,7 +84,7 @@ func TestAnImageIsSentInPiecesAndStoredForTheNextReset(t *testing.T) {
 	assert.Equal(t, 4, s.Downloads)
 }
 
-func TestTheLastPieceIsAsLongAsTheRest(t *testing.T) {
+func TestLastPieceIsRemainder(t *testing.T) {
 	d := newDrive(t, unchanged)
 	image := saved(t, admintest.ImageBytes(model, "NEW1"))
 	image[2] = "--piece=12288"
@@ -94,7 +94,7 @@ func TestTheLastPieceIsAsLongAsTheRest(t *testing.T) {
 	assert.Equal(t, "NEW1", got.state(t).Slots[1].Revision)
 }
 
-func TestWhatTheDriveAnswersIsPrinted(t *testing.T) {
+func TestPrintsDrivesAnswer(t *testing.T) {
 	for _, status := range []admin.Status{
 		admin.InvalidSlot, admin.InvalidImage, admin.NeedsConventionalReset, admin.NeedsSubsystemReset, admin.NeedsControllerReset,
 		admin.MaximumTimeViolation, admin.ActivationProhibited, admin.OverlappingRange, 0x2ff,
@@ -107,7 +107,7 @@ func TestWhatTheDriveAnswersIsPrinted(t *testing.T) {
 	}
 }
 
-func TestADownloadThatIsRefusedIsNotCommitted(t *testing.T) {
+func TestNoCommitOfRefusedDownload(t *testing.T) {
 	d := newDrive(t, func(s *admintest.State) { s.FWUG = 4 })
 	got := play(t, d, on(nvmetool.DownloadCommit, append(saved(t, admintest.ImageBytes(model, "NEW1")), "--slot=2")...)...)
 	assert.Equal(t, nvmetool.ExitRefused, got.code)
@@ -166,7 +166,7 @@ func TestNothingIsSentToAnotherDriveOrOfAnotherImage(t *testing.T) {
 }
 
 // A controller on a network is connected again only after the kernel's reset has returned.
-func TestAResetLastsUntilTheDriveAnswers(t *testing.T) {
+func TestResetLastsUntilAnswer(t *testing.T) {
 	d := newDrive(t, unchanged)
 	require.Equal(t, nvmetool.ExitDone, play(t, d, on(nvmetool.Commit, "--slot=3", "--action=2")...).code)
 	slow := nvmetool.Tool{Open: slowAfterReset(d, 3), Return: time.Minute, Pause: time.Millisecond}

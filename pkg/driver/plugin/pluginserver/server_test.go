@@ -98,7 +98,7 @@ func cancelTask(t *testing.T, c pluginv1.DriverClient, id string, grace int32, m
 }
 
 // R000-65, R000-66, R000-67: every answer to a cancellation has a status with a code and how the task stands.
-func TestCancelledReaderEndsWithinItsGrace(t *testing.T) {
+func TestCancelledReaderEndsInGrace(t *testing.T) {
 	a := newAcme()
 	c := serve(t, a)
 	stream, err := c.Archive(t.Context(), &pluginv1.ArchiveRequest{Task: ref("read"), Identity: device, Path: "/nowhere"})
@@ -119,8 +119,8 @@ func TestCancelledReaderEndsWithinItsGrace(t *testing.T) {
 	assert.Equal(t, pluginv1.Code_CODE_OK, again.Status.Code, "what has ended stays so")
 }
 
-// TestStubbornReaderIsLeftAloneByForceOnly proves R000-66.
-func TestStubbornReaderIsLeftAloneByForceOnly(t *testing.T) {
+// TestOnlyForceAbandonsReader proves R000-66.
+func TestOnlyForceAbandonsReader(t *testing.T) {
 	a := newAcme()
 	a.stubborn = true
 	c := serve(t, a)
@@ -186,8 +186,8 @@ func TestWriteIsNeverBrokenOff(t *testing.T) {
 	assert.Equal(t, int32(100), done.Task.Percent)
 }
 
-// TestBadCallsAreAnsweredWithACode proves R000-67.
-func TestBadCallsAreAnsweredWithACode(t *testing.T) {
+// TestBadCallsGetACode proves R000-67.
+func TestBadCallsGetACode(t *testing.T) {
 	c := serve(t, newAcme())
 	for name, answer := range map[string]struct {
 		got, want pluginv1.Code
@@ -263,7 +263,7 @@ func (panicking) Write(context.Context, inventory.Identity, driver.Image, driver
 	panic("index out of range")
 }
 
-func TestDriverThatPanicsFailsItsCallAlone(t *testing.T) {
+func TestPanicFailsOnlyItsCall(t *testing.T) {
 	c := serve(t, panicking{newAcme()})
 	_, err := c.Inspect(t.Context(), &pluginv1.InspectRequest{Identity: device})
 	require.ErrorContains(t, err, "panicked")
@@ -327,7 +327,7 @@ func TestPluginLeavesTheSocketAnotherOneMakesAlone(t *testing.T) {
 	assert.Len(t, entries, 4)
 }
 
-func TestPluginThatCannotBeServedIsRefused(t *testing.T) {
+func TestRefusesUnservablePlugin(t *testing.T) {
 	dir := shortDir(t)
 	taken := filepath.Join(dir, "taken")
 	require.NoError(t, os.Mkdir(taken, 0o700))

@@ -60,7 +60,7 @@ func TestValuesSurviveTheWire(t *testing.T) {
 	assert.Equal(t, info, gotInfo)
 }
 
-func TestEveryClassOfDevicesIsInTheProtocol(t *testing.T) {
+func TestProtocolHasEveryClass(t *testing.T) {
 	for _, class := range inventory.Classes() {
 		m, err := wire.IdentityTo(inventory.Identity{Class: class})
 		require.NoError(t, err)
