@@ -43,12 +43,12 @@ type FirmwareQuarantineSpec struct {
 type QuarantineScope string
 
 const (
-	// QuarantineNone: on no node. Nobody reported the image, a person lifted what was reported, or one node alone missed its network,
+	// QuarantineNone is on no node. Nobody reported the image, a person lifted what was reported, or one node alone missed its network,
 	// which something outside of it may explain.
 	QuarantineNone QuarantineScope = "None"
-	// QuarantinePolicies: on the nodes of the RolloutPolicies of those who reported it.
+	// QuarantinePolicies is on the nodes of the RolloutPolicies of those who reported it.
 	QuarantinePolicies QuarantineScope = "Policies"
-	// QuarantineFleet: on every node. A second node reported the image, or a person confirmed it.
+	// QuarantineFleet is on every node. A second node reported the image, or a person confirmed it.
 	QuarantineFleet QuarantineScope = "Fleet"
 )
 
@@ -57,11 +57,11 @@ const (
 type ReportState string
 
 const (
-	// ReportCounted: the report counts.
+	// ReportCounted is a report that counts.
 	ReportCounted ReportState = "Counted"
-	// ReportLifted: a person lifted it.
+	// ReportLifted is one that a person lifted.
 	ReportLifted ReportState = "Lifted"
-	// ReportWithdrawn: the job took it back, because the previous firmware complained alike.
+	// ReportWithdrawn is one that its job took back, because the previous firmware complained alike.
 	ReportWithdrawn ReportState = "Withdrawn"
 )
 
