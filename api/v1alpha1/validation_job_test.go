@@ -170,7 +170,7 @@ func TestJobStatusValidation(t *testing.T) {
 		{name: "a verdict without a result", change: verdict(func(v *v1alpha1.HealthVerdict) { v.Result = "" }),
 			field: "status.verdict.result", message: "Required"},
 		{name: "an unknown result", change: verdict(func(v *v1alpha1.HealthVerdict) { v.Result = "Fine" }),
-			field: "status.verdict.result", message: `supported values: "Healthy", "Unhealthy", "Unknown"`},
+			field: "status.verdict.result", message: `supported values: "Healthy", "Unhealthy"`},
 		{name: "a verdict of no boot", change: verdict(func(v *v1alpha1.HealthVerdict) { v.BootID = "" }),
 			field: "status.verdict.bootID", message: "Required"},
 		{name: "33 complaints", change: verdict(func(v *v1alpha1.HealthVerdict) { v.Complaints = versions(33) }),
