@@ -19,7 +19,7 @@ func (d *Driver) Archive(ctx context.Context, id inventory.Identity, path string
 	if err != nil {
 		return err
 	}
-	q, err := d.query(ctx, queryDevice(card))
+	q, err := d.query(ctx, card)
 	if err != nil {
 		return fmt.Errorf("inspect card %s: %w", card, err)
 	}

@@ -60,11 +60,8 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	if err != nil {
 		return id, inventory.Firmware{}, err
 	}
-	q, err := d.query(ctx, queryDevice(card))
+	q, err := d.query(ctx, card)
 	if err != nil {
-		if locked := d.Reaches(id); locked != nil {
-			err = fmt.Errorf("%w: %w", locked, err)
-		}
 		return id, inventory.Firmware{}, fmt.Errorf("inspect card %s: %w", card, err)
 	}
 	l, err := d.levels(ctx, id, card)
@@ -107,7 +104,7 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 	if err := img.Verify(); err != nil {
 		return err
 	}
-	q, err := d.query(ctx, queryDevice(card))
+	q, err := d.query(ctx, card)
 	if err != nil {
 		return fmt.Errorf("inspect card %s: %w", card, err)
 	}
@@ -172,7 +169,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if err != nil {
 		return 0, err
 	}
-	before, err := d.query(ctx, queryDevice(card))
+	before, err := d.query(ctx, card)
 	if err != nil {
 		return 0, fmt.Errorf("inspect card %s: %w", card, err)
 	}
@@ -221,7 +218,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 func (d *Driver) confirm(
 	ctx context.Context, id inventory.Identity, card inventory.PCIAddress, img driver.Image, aborted error,
 ) (inventory.Activation, error) {
-	q, err := d.query(ctx, queryDevice(card))
+	q, err := d.query(ctx, card)
 	if err != nil {
 		return 0, fmt.Errorf("inspect card %s: %w", card, err)
 	}
@@ -241,7 +238,7 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	if err != nil {
 		return 0, err
 	}
-	before, err := d.query(ctx, queryDevice(card))
+	before, err := d.query(ctx, card)
 	if err != nil {
 		return 0, fmt.Errorf("inspect card %s: %w", card, err)
 	}
@@ -281,7 +278,13 @@ func pending(q query) bool {
 
 var errFailed = errors.New("query failed")
 
-func (d *Driver) query(ctx context.Context, c command.Command) (query, error) {
+// query reads the card, unless the kernel is locked down: of version 4.33 on the tool then gives every adapter of the same model that has
+// no kernel driver to vfio-pci, to reach the one that it was told (bindDeviceToVfioPciDriver of mstflint's mtcr_ul).
+func (d *Driver) query(ctx context.Context, card inventory.PCIAddress) (query, error) {
+	if err := d.Reaches(inventory.Identity{}); err != nil {
+		return query{}, err
+	}
+	c := queryDevice(card)
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
 		return query{}, err

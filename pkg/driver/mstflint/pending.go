@@ -90,7 +90,7 @@ func (d *Driver) takeBack(ctx context.Context, card inventory.PCIAddress, lock s
 	if r.ExitCode != 0 && reactivateUnsupported(output(r)) {
 		return query{}, fmt.Errorf("revert the stored image of card %s: %s: %w", card, firstLine(r), driver.ErrNotSupported)
 	}
-	after, err := d.query(ctx, queryDevice(card))
+	after, err := d.query(ctx, card)
 	if err != nil {
 		return query{}, fmt.Errorf("inspect card %s: %w", card, err)
 	}

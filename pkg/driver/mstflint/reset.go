@@ -175,7 +175,7 @@ func (d *Driver) load(
 			return q, why, fmt.Errorf("reset card %s: %w", card, err)
 		}
 		why = resetMessage(level, r)
-		if q, err = d.query(ctx, queryDevice(card)); err != nil {
+		if q, err = d.query(ctx, card); err != nil {
 			return q, why, fmt.Errorf("inspect card %s after %s: %w", card, why, err)
 		}
 		if !pending(q) {

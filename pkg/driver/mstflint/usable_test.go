@@ -43,3 +43,12 @@ func TestAnUnreadableLockdownDoesNotChangeTheDriver(t *testing.T) {
 	kernel["sys/kernel/security/lockdown"].Data = []byte("none [integrity] confidentiality")
 	require.ErrorContains(t, d.Reaches(id), "locked down (integrity)")
 }
+
+// From 4.33 on the tool would give the cards without a kernel driver to vfio-pci.
+func TestLockedDownRunsNoTool(t *testing.T) {
+	kernel := fstest.MapFS{"sys/kernel/security/lockdown": {Data: []byte("none [integrity] confidentiality")}}
+	d := New(commandtest.NewRunner(t, nil), kernel)
+	_, _, err := d.Inspect(t.Context(), id)
+	require.ErrorContains(t, err, "locked down (integrity)")
+	require.ErrorContains(t, d.Check(t.Context(), id, image(t, "22.41.1000")), "locked down (integrity)")
+}
