@@ -18,30 +18,34 @@ func Release() error {
 	return forgetProgramPages()
 }
 
-// forgetProgramPages drops the program's read-only pages from this process. They are clean copies of the file.
+// forgetProgramPages drops the pages of the program that are clean copies of its file. Of a program with relocations, some read-only pages
+// were written to at its start; they count as anonymous memory and must stay.
 func forgetProgramPages() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return fmt.Errorf("find program: %w", err)
 	}
-	maps, err := os.Open("/proc/self/maps")
+	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return fmt.Errorf("read mappings: %w", err)
 	}
 	defer maps.Close()
+	var from, to uintptr
+	var rights string
 	lines := bufio.NewScanner(maps)
 	for lines.Scan() {
-		var from, to uintptr
-		var rights string
 		line := lines.Text()
-		if !strings.HasSuffix(line, " "+program) {
-			continue
-		}
-		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &rights); err != nil || rights[0] != 'r' || rights[1] == 'w' {
-			continue
-		}
-		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED); errno != 0 {
-			return fmt.Errorf("release pages: %w", errno)
+		switch {
+		case strings.HasSuffix(line, " "+program):
+			if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &rights); err != nil || rights[0] != 'r' || rights[1] == 'w' {
+				from, to = 0, 0
+			}
+		case strings.Contains(strings.SplitN(line, " ", 2)[0], "-"): // another mapping
+			from, to = 0, 0
+		case to > 0 && strings.HasPrefix(line, "Anonymous:") && strings.Join(strings.Fields(line), " ") == "Anonymous: 0 kB":
+			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED); errno != 0 {
+				return fmt.Errorf("release pages: %w", errno)
+			}
 		}
 	}
 	return lines.Err()
