@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	_ "time/tzdata" // the image has no time zones of its own
 
@@ -63,9 +62,7 @@ func command(run func(context.Context, config.Operator, []operator.Strategy, *sl
 			if err != nil {
 				return err
 			}
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(largeCache)
-			}
+			tuneMemory(cmd.Context())
 			return run(cmd.Context(), c, strategies(c), log)
 		},
 	}
@@ -119,7 +116,3 @@ func newLog(c config.Operator) (*slog.Logger, error) {
 func strategies(c config.Operator) []operator.Strategy {
 	return []operator.Strategy{operator.Daemon{}, runner.Pods{Namespace: c.Namespace, DaemonSet: c.DaemonName, HandlersFile: c.PodHandlers}}
 }
-
-// largeCache makes the garbage collector run when the garbage is 30 % of what is in use, and not all of it: what is in use is
-// nearly all cache, which grows with the fleet.
-const largeCache = 30
