@@ -186,6 +186,19 @@ func VirtualFunctions(fsys fs.FS, address inventory.PCIAddress) (int, error) {
 	return *n, nil
 }
 
+// VirtualFunctionsInUse says which of the functions has virtual functions, or cannot be asked; empty when none of them has any.
+func VirtualFunctionsInUse(fsys fs.FS, functions []inventory.PCIAddress) string {
+	for _, f := range functions {
+		switch n, err := VirtualFunctions(fsys, f); {
+		case err != nil:
+			return fmt.Sprintf("it is not known whether %s has virtual functions: %v", f, err)
+		case n > 0:
+			return fmt.Sprintf("InUse: %s has %d virtual functions, which a reset would remove", f, n)
+		}
+	}
+	return ""
+}
+
 // SlotFunctions are all physical functions in the slot of a function, of whatever class, in order of address.
 func SlotFunctions(fsys fs.FS, address inventory.PCIAddress) ([]PCIFunction, error) {
 	names, err := list(fsys, pciDevices)

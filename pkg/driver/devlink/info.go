@@ -218,16 +218,7 @@ func (d *Driver) obstacle(id inventory.Identity) string {
 	if d.root == nil {
 		return ""
 	}
-	for _, f := range id.PCI {
-		n, err := sysfs.VirtualFunctions(d.root, f)
-		switch {
-		case err != nil:
-			return fmt.Sprintf("it is not known whether %s has virtual functions: %v", f, err)
-		case n > 0:
-			return fmt.Sprintf("InUse: %s has %d virtual functions, which a reset would remove", f, n)
-		}
-	}
-	return ""
+	return sysfs.VirtualFunctionsInUse(d.root, id.PCI)
 }
 
 // modeRefusal says why a BlueField is not updated from this host; empty for one that may be, and for other adapters.

@@ -145,14 +145,8 @@ func (d *Driver) users(id inventory.Identity, card inventory.PCIAddress) string 
 	if d.root == nil {
 		return "it is not known whether the card is in use"
 	}
-	for _, f := range id.PCI {
-		n, err := sysfs.VirtualFunctions(d.root, f)
-		switch {
-		case err != nil:
-			return fmt.Sprintf("it is not known whether %s has virtual functions: %v", f, err)
-		case n > 0:
-			return fmt.Sprintf("InUse: %s has %d virtual functions, which a reset would remove", f, n)
-		}
+	if used := sysfs.VirtualFunctionsInUse(d.root, id.PCI); used != "" {
+		return used
 	}
 	functions, err := sysfs.SlotFunctions(d.root, card)
 	if err != nil {
