@@ -52,7 +52,7 @@ func (m *machine) flashes(t *testing.T, c *cluster) (unique string, w command.Wr
 		}
 		w = *found
 		return true
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	return d.Status.UniqueID, w
 }
 
@@ -118,7 +118,7 @@ func (m *machine) reboots() error {
 func readsBackWhatLostItsWorker(t *testing.T, c *cluster, m *machine) {
 	unique, w := m.flashes(t, c)
 	require.NoError(t, syscall.Kill(w.Worker.PID, syscall.SIGKILL))
-	require.Eventually(t, func() bool { return !w.Worker.Alive() }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !w.Worker.Alive() }, time.Minute, 10*time.Millisecond)
 	assert.True(t, w.Tool.Alive())
 	m.completes(t, c)
 	found, err := m.runner(t).Writing(unique)

@@ -93,7 +93,7 @@ func (c *cluster) update(j *v1alpha1.FirmwareJob, edit func()) {
 		require.NoError(c, c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
 		edit()
 		return c.Client.Status().Update(c.Context(), j) == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func (c *cluster) awaitProtected(j *v1alpha1.FirmwareJob) {
@@ -101,14 +101,14 @@ func (c *cluster) awaitProtected(j *v1alpha1.FirmwareJob) {
 	require.Eventually(c, func() bool {
 		require.NoError(c, c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
 		return len(j.Finalizers) == 1 && j.Finalizers[0] == v1alpha1.JobFinalizer
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func (c *cluster) awaitGone(j *v1alpha1.FirmwareJob) {
 	c.Helper()
 	require.Eventually(c, func() bool {
 		return apierrors.IsNotFound(c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // stays proves that a job is still there once another one, which was deleted later, is gone.
@@ -153,7 +153,7 @@ func TestReleasesFinishedJob(t *testing.T) {
 	require.Eventually(t, func() bool {
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(j), j))
 		return len(j.Finalizers) == 0
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // The finalizer is written before the admission. A job that is deleted between the two is begun by nobody.
@@ -231,5 +231,5 @@ func (c *cluster) confirm(j *v1alpha1.FirmwareJob) {
 		require.NoError(c, c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
 		metav1.SetMetaDataAnnotation(&j.ObjectMeta, v1alpha1.ConfirmGoneAnnotation, "looked at it")
 		return c.Client.Update(c.Context(), j) == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }

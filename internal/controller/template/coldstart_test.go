@@ -91,7 +91,7 @@ func TestPartialIndexRemovesNothing(t *testing.T) {
 					others = append(others, r)
 				}
 			}
-			require.Eventually(t, func() bool { return g.answered(others...) }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return g.answered(others...) }, time.Minute, time.Millisecond)
 			require.Never(t, func() bool { return restarted.writes.firmware.Load() > 0 }, 200*time.Millisecond, 10*time.Millisecond)
 			close(g.open)
 

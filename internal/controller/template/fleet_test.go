@@ -117,7 +117,7 @@ func (f *fleet) edit(o client.Object, change func()) {
 		require.NoError(c, f.Client.Get(f.Context(), client.ObjectKeyFromObject(o), o))
 		change()
 		require.NoError(c, f.Client.Update(f.Context(), o))
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // discover plays a daemon: it creates a NIC and writes its status.
@@ -213,7 +213,7 @@ func (f *fleet) awaitDevice(name string, check func(*assert.CollectT, *v1alpha1.
 		*d = v1alpha1.NodeDevice{}
 		require.NoError(c, f.Client.Get(f.Context(), client.ObjectKey{Name: name}, d))
 		check(c, d)
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	return d
 }
 
@@ -253,7 +253,7 @@ func (f *fleet) awaitTemplate(name string, check func(*assert.CollectT, *v1alpha
 		*t = v1alpha1.FirmwareTemplate{}
 		require.NoError(c, f.Client.Get(f.Context(), client.ObjectKey{Name: name}, t))
 		check(c, t)
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	return t
 }
 
@@ -288,6 +288,6 @@ func (f *fleet) warnings(kind, name, reason string) int {
 
 func (f *fleet) awaitWarning(kind, name, reason string) {
 	f.Helper()
-	require.Eventually(f, func() bool { return f.warnings(kind, name, reason) == 1 }, 10*time.Second, 10*time.Millisecond,
+	require.Eventually(f, func() bool { return f.warnings(kind, name, reason) == 1 }, time.Minute, 10*time.Millisecond,
 		"one Warning %s about %s %s", reason, kind, name)
 }

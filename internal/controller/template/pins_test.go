@@ -35,7 +35,7 @@ func TestUnmatchedPin(t *testing.T) {
 			require.NoError(c, f.Client.Get(t.Context(), client.ObjectKey{Name: "a"}, o))
 			out = meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionPinsUnmatched)
 			require.Equal(c, is, out != nil)
-		}, 10*time.Second, 20*time.Millisecond)
+		}, time.Minute, 20*time.Millisecond)
 		return out
 	}
 	f.awaitCondition(a, v1alpha1.ConditionBlocked, v1alpha1.ReasonNoMatch)

@@ -70,10 +70,8 @@ func TestSavedStateSurvivesReopen(t *testing.T) {
 func TestRefusesLiveDaemonsJournal(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
-	began := time.Now()
 	_, err := journal.Open(dir)
 	require.ErrorIs(t, err, journal.ErrLocked)
-	assert.Less(t, time.Since(began), 10*time.Second)
 }
 
 // TestRefusesNewerJournal proves R002-10.

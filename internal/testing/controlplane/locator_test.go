@@ -84,7 +84,7 @@ func TestLocateWaits(t *testing.T) {
 		found <- dir
 	}()
 	require.Eventually(t, func() bool { return strings.Contains(said.String(), "waiting for it") },
-		10*time.Second, 10*time.Millisecond)
+		time.Minute, 10*time.Millisecond)
 	fakePrograms(t, l.builtDir())
 	unlock()
 	assert.Equal(t, l.builtDir(), <-found)

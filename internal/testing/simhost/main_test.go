@@ -92,7 +92,7 @@ func device(t *testing.T, m *Machine, key string) Device {
 
 func eventually(t *testing.T, condition func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, condition, 10*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, condition, time.Minute, 5*time.Millisecond, what)
 }
 
 // image writes an image for a default part to a file.
