@@ -116,9 +116,10 @@ lint: ## Run the linters.
 controlplane: ## Get etcd and kube-apiserver (once several minutes) and print where they are.
 	@$(GO) run ./hack/controlplane
 
-# TESTFLAGS go to every go test; PACKAGES choose what is tested.
-TESTFLAGS ?= -timeout 30m
-PACKAGES ?= ./...
+# TESTFLAGS go to every go test; PACKAGES choose what is tested. The lab waits for machines to boot for minutes, so it begins first, and
+# others run beside it.
+TESTFLAGS ?= -timeout 30m -p 4
+PACKAGES ?= ./internal/testing/lab ./...
 .PHONY: test
 test: ## Run all tests (flags: TESTFLAGS='-run X -v' PACKAGES=./pkg/...).
 	assets=$$($(GO) run ./hack/controlplane); \
