@@ -38,6 +38,7 @@ func executesOneJobAlone(t *testing.T, c *cluster, m *machine) {
 	assert.NoFileExists(t, filepath.Join(m.stateDir(), "journal.db"), "nothing is executed")
 	assert.Zero(t, m.stop(syscall.SIGTERM))
 
+	require.NoError(t, m.SetFault(simhost.Fault{ID: "slow", Kind: simhost.Hang, Operation: "write"}))
 	execute := append(slices.Clone(c.args), "--name="+c.node+"-pod")
 	m.startAs(t, "job", execute...)
 	require.Eventually(t, func() bool {
@@ -47,6 +48,7 @@ func executesOneJobAlone(t *testing.T, c *cluster, m *machine) {
 	}, time.Minute, 20*time.Millisecond)
 	m.stop(syscall.SIGKILL)
 	m.startAs(t, "job", execute...)
+	require.NoError(t, m.ClearFault("slow"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	event, err := m.WaitPowerEvent(ctx)

@@ -97,7 +97,7 @@ func TestNamesMissingProtection(t *testing.T) {
 type impatient struct{ command.Scoper }
 
 func (i impatient) Scope(ctx context.Context, pid int, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 6*time.Second)
 	defer cancel()
 	return i.Scoper.Scope(ctx, pid, name)
 }
