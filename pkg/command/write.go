@@ -232,9 +232,6 @@ func (f *follower) poll() (news bool) {
 		return false
 	}
 	size := info.Size()
-	if size < f.offset { // emptied, where the file system cannot give back a part
-		f.offset, news = 0, true
-	}
 	f.offset = max(f.offset, size-f.max)
 	chunk := make([]byte, 32<<10)
 	for f.offset < size {
@@ -271,14 +268,12 @@ func (f *follower) close() {
 // giveBack returns to the disk what a tool printed, but for the last limit bytes, once that is worth it: a tool with endless output must
 // not fill the disk of the journal. The tool, which appends, does not notice: a limit for its files or a pipe without a reader
 // would end it in the middle of a write. Whoever follows the file does not either, because its size stays, and what is
-// appended meanwhile is not lost, as it would be if the file were emptied. Errors show as a disk that fills up.
+// appended meanwhile is not lost, as it would be if the file were emptied. Errors, such as of a file system that cannot give back a part of
+// a file, show as a disk that fills up.
 func giveBack(f *os.File, limit int64) {
 	var stat unix.Stat_t
 	if unix.Fstat(int(f.Fd()), &stat) != nil || stat.Blocks*512 <= 2*limit {
 		return
 	}
-	err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, max(0, stat.Size-limit))
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		_ = f.Truncate(0)
-	}
+	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, max(0, stat.Size-limit))
 }
