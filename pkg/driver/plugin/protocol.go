@@ -204,6 +204,9 @@ func (i Info) Check() error {
 		} {
 			wrong = append(wrong, checkList(field, list))
 		}
+		if len(m.SubsystemVendorIDs) > 0 {
+			wrong = append(wrong, errors.New("the protocol has no vendors of subsystems: match by models"))
+		}
 		if !slices.Contains(inventory.Classes(), m.Class) {
 			wrong = append(wrong, fmt.Errorf("unknown class %q", m.Class))
 		}

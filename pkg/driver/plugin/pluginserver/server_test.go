@@ -340,6 +340,7 @@ func TestRefusesUnservablePlugin(t *testing.T) {
 		"name":         {"other.sock", pluginserver.Options{Matches: matches}, "acme-nic.sock"},
 		"no match":     {"acme-nic.sock", pluginserver.Options{}, "0 matches"},
 		"bad match":    {"acme-nic.sock", pluginserver.Options{Matches: []pluginserver.Match{{Class: "Toaster", Support: driver.SupportVendor}}}, "Toaster"},
+		"not told":     {"acme-nic.sock", pluginserver.Options{Matches: []pluginserver.Match{{Class: inventory.NIC, Support: driver.SupportVendor, SubsystemVendorIDs: []string{"1028"}}}}, "no vendors of subsystems"},
 		"no level":     {"acme-nic.sock", pluginserver.Options{Matches: []pluginserver.Match{{Class: inventory.NIC}}}, "level of support"},
 		"no directory": {"missing/acme-nic.sock", pluginserver.Options{Matches: matches}, "directory of the socket"},
 		"a file":       {"taken/acme-nic.sock", pluginserver.Options{Matches: matches}, "is not a socket"},

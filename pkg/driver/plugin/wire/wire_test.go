@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -53,6 +54,9 @@ func TestValuesSurviveTheWire(t *testing.T) {
 		Class: inventory.Disk, Support: driver.SupportGeneric, Vendors: []string{"a"}, VendorIDs: []string{"b"}, DeviceIDs: []string{"c"},
 		Models: []string{"d"}, Transports: []string{"sas"}, Kernel: []string{"e"},
 	}}}
+	for field, value := range reflect.ValueOf(info.Matches[0]).Fields() {
+		assert.Equal(t, field.Name == "SubsystemVendorIDs", value.IsZero(), "%s: what the protocol has not is refused", field.Name)
+	}
 	m, err := wire.InfoTo(info)
 	require.NoError(t, err)
 	gotInfo, err := wire.InfoFrom(m)
