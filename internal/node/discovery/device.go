@@ -120,11 +120,14 @@ func applied(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha
 }
 
 // failure is what keeps images from a device: the mark of a job that left it unhealthy, until a person clears that, and otherwise its last
-// failed update. Where the journal has no entry, such as after the loss of the state directory, that of the object is kept, because it
+// failed update. Where the journal knows of none, such as after the loss of the state directory, that of the object is kept, because it
 // must not vanish by accident: a mark until a person clears it, and a failed update until a later success.
 func failure(f facts, old v1alpha1.NodeDeviceStatus, applied *v1alpha1.AppliedFirmware, uniqueID string) *v1alpha1.DeviceFailure {
 	record, known := f.records.devices[uniqueID]
 	mark, failed := unhealthyDevice(record.Unhealthy), failedFirmware(record.LastFailure)
+	if known && record.Attempts != nil { // a first update since then says nothing of earlier ones before it has ended
+		known = record.LastApplied != nil || record.LastFailure != nil || record.Unhealthy != nil
+	}
 	if !known && (old.UniqueID == uniqueID || old.UniqueID == "") {
 		switch {
 		case old.IsUnhealthy():

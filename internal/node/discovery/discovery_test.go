@@ -543,9 +543,12 @@ func TestClearedFailureIsGone(t *testing.T) {
 	failed := journal.Failure{Version: "2", Digest: "sha256:" + strings.Repeat("0", 64), Reason: v1alpha1.ReasonVerifyFailed, Job: "n1-1234", Time: time.Now()}
 	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa", LastFailure: &failed}}}
 	b.seen(t)
-	b.book.view = journal.View{}
-	require.NoError(t, b.Publish(t.Context()))
-	assert.Equal(t, v1alpha1.ReasonVerifyFailed, b.device(t, "n1-nic-aa").Status.Failure.Reason)
+	for _, lost := range []map[string]journal.Device{nil, {"aa": {UniqueID: "aa", Attempts: &journal.Attempts{Digest: "sha256:next", Writes: 1}}}} {
+		b.book.view = journal.View{Devices: lost}
+		require.NoError(t, b.Publish(t.Context()))
+		require.NotNil(t, b.device(t, "n1-nic-aa").Status.Failure)
+		assert.Equal(t, v1alpha1.ReasonVerifyFailed, b.device(t, "n1-nic-aa").Status.Failure.Reason)
+	}
 	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa"}}}
 	require.NoError(t, b.Publish(t.Context()))
 	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Failure)
