@@ -52,9 +52,9 @@ const (
 	// ConditionRollbackAvailable says on a FirmwareJob whether the firmware that ran before can be restored on each of
 	// its devices.
 	ConditionRollbackAvailable = "RollbackAvailable"
-	// ConditionProtected says on a FirmwareJob whether nothing but the job itself can end its writes, and whether its node goes on by itself
-	// after a reboot without the API server where it updates a network adapter. It is False with what is missing, and absent until
-	// something is known.
+	// ConditionProtected says on a FirmwareJob what protects it. False names what is missing: nothing but the job itself may be able to end
+	// a write, and a node whose network adapter is updated must go on by itself after a reboot without the API server. True says that the
+	// latter is so and that no write so far lacked the former. It is absent until something is known.
 	ConditionProtected = "Protected"
 	// ConditionRolledBack is True on a FirmwareJob that failed and restored the previous firmware. It is False while
 	// the rollback runs and when the rollback failed.

@@ -6,12 +6,34 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
+
+// Each thing that is missing is an event, once, and the words of an ended job are none.
+func TestProtectionEvents(t *testing.T) {
+	recorder := events.NewFakeRecorder(9)
+	job := &v1alpha1.FirmwareJob{}
+	report := func(message string, ended bool) int {
+		now := v1alpha1.FirmwareJobStatus{Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionProtected, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonWriteUnprotected, Message: message},
+		}}
+		if ended {
+			now.CompletionTime = &metav1.Time{Time: time.Unix(1, 0)}
+		}
+		emitTransitions(recorder, job, now)
+		job.Status = now
+		return len(recorder.Events)
+	}
+	assert.Equal(t, 1, report("No scope.", false))
+	assert.Equal(t, 1, report("No scope.", false))
+	assert.Equal(t, 2, report("No scope; no guard.", false))
+	assert.Equal(t, 2, report("No scope; there was no guard.", true))
+}
 
 func TestVerdictOfAJob(t *testing.T) {
 	const before, after = plan.Clearance("for the last one"), plan.Clearance("as it is")

@@ -196,7 +196,8 @@ func emitTransitions(recorder events.EventRecorder, job *v1alpha1.FirmwareJob, n
 		}
 	}
 	was, is := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionProtected), meta.FindStatusCondition(now.Conditions, v1alpha1.ConditionProtected)
-	if is != nil && is.Status == metav1.ConditionFalse && (was == nil || was.Status != is.Status || was.Reason != is.Reason) {
+	if is != nil && is.Status == metav1.ConditionFalse &&
+		(was == nil || was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message && now.CompletionTime == nil) {
 		recorder.Eventf(job, nil, corev1.EventTypeWarning, is.Reason, "Protect", "%s", is.Message)
 	}
 	wasHeld := meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionHeld)

@@ -42,7 +42,9 @@ func forgetProgramPages() error {
 			}
 		case strings.Contains(strings.SplitN(line, " ", 2)[0], "-"): // another mapping
 			from, to = 0, 0
-		case to > 0 && strings.HasPrefix(line, "Anonymous:") && strings.Join(strings.Fields(line), " ") == "Anonymous: 0 kB":
+		case strings.HasPrefix(line, "Anonymous:") && strings.Join(strings.Fields(line), " ") != "Anonymous: 0 kB":
+			from, to = 0, 0
+		case to > 0 && strings.HasPrefix(line, "Swap:") && strings.Join(strings.Fields(line), " ") == "Swap: 0 kB":
 			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED); errno != 0 {
 				return fmt.Errorf("release pages: %w", errno)
 			}
