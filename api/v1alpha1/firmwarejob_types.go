@@ -265,9 +265,9 @@ type BlamedDevice struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Device string `json:"device,omitempty"`
-	// evidence is Device (default) when the device or the node itself was worse with the image, or when a network that was
-	// gone came back with the previous firmware. It is Network while only the network was missed: a switch may be what
-	// failed, so that report alone must not quarantine the image.
+	// evidence is Device (default) when the device itself was worse with the image, or when what was wrong is mended with the
+	// previous firmware. It is Network while only the network was missed: a switch may be what failed. It is Node while only the
+	// node as a whole was unhealthy. A report of one node with either does not quarantine the image.
 	// +optional
 	// +kubebuilder:default=Device
 	Evidence Evidence `json:"evidence,omitempty"`
@@ -278,14 +278,16 @@ type BlamedDevice struct {
 }
 
 // Evidence says what blame is based on.
-// +kubebuilder:validation:Enum=Device;Network
+// +kubebuilder:validation:Enum=Device;Network;Node
 type Evidence string
 
 const (
-	// EvidenceDevice says that the device or the node itself was worse with the image.
+	// EvidenceDevice says that the device was worse with the image, or that the previous firmware mended what was wrong.
 	EvidenceDevice Evidence = "Device"
 	// EvidenceNetwork says that only links, gateways and the API server were missed, which something outside the node may explain.
 	EvidenceNetwork Evidence = "Network"
+	// EvidenceNode says that only the node as a whole was unhealthy, and nothing named the device.
+	EvidenceNode Evidence = "Node"
 )
 
 // JobStep is one step of a job.

@@ -79,7 +79,7 @@ type QuarantineReport struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Policy string `json:"policy,omitempty"`
-	// evidence is Device (default), or Network where only the network was missed.
+	// evidence is Device (default), Network where only the network was missed, or Node where nothing named the device.
 	// +optional
 	Evidence Evidence `json:"evidence,omitempty"`
 	// time when the operator was told, by the clock of the operator.

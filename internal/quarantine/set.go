@@ -36,7 +36,8 @@ type Set struct {
 // job is still restoring the old firmware. What a quarantine remembers counts even if its job is gone.
 //
 // One node quarantines an image for the nodes of its RolloutPolicy only; a report of a second node, or a person, extends that
-// to the fleet. Where only the network was missed, one node quarantines nothing, and two quarantine for their policies.
+// to the fleet. Where only the network was missed, or nothing named the device, one node quarantines nothing, and two quarantine for
+// their policies.
 //
 // A person lifts what was reported up to then, and what is reported later counts again.
 func Compute(f Facts) Set {
@@ -104,7 +105,7 @@ func follow(k key, old *v1alpha1.FirmwareQuarantine, fresh []report, f Facts) v1
 		case all[at].State == v1alpha1.ReportLifted:
 		default:
 			all[at].State = v1alpha1.ReportCounted
-			if r.evidence != v1alpha1.EvidenceNetwork { // the network came back with the old firmware
+			if isSure(r.evidence) { // what was wrong is mended with the old firmware
 				all[at].Evidence = r.evidence
 			}
 		}
@@ -188,14 +189,14 @@ func idle(reports []v1alpha1.QuarantineReport) int {
 	return out
 }
 
-// repeated is the last report of a node that others are of too, one that missed only its network before any other, or -1.
+// repeated is the last report of a node that others are of too, one that is not sure before any other, or -1.
 func repeated(reports []v1alpha1.QuarantineReport) int {
 	out := -1
 	for i, r := range slices.Backward(reports) {
 		for j, o := range reports {
 			switch {
 			case i == j || o.Node != r.Node:
-			case r.Evidence == v1alpha1.EvidenceNetwork:
+			case !isSure(r.Evidence):
 				return i
 			case out < 0:
 				out = i
@@ -207,8 +208,11 @@ func repeated(reports []v1alpha1.QuarantineReport) int {
 
 func counts(r v1alpha1.QuarantineReport) bool { return r.State == v1alpha1.ReportCounted }
 
-func knowsAsMuch(a, b v1alpha1.Evidence) bool {
-	return a != v1alpha1.EvidenceNetwork || b == v1alpha1.EvidenceNetwork
+func knowsAsMuch(a, b v1alpha1.Evidence) bool { return isSure(a) || !isSure(b) }
+
+// isSure reports whether a report of one node is enough.
+func isSure(e v1alpha1.Evidence) bool {
+	return e != v1alpha1.EvidenceNetwork && e != v1alpha1.EvidenceNode
 }
 
 // scope decides on which nodes the image is not flashed, from who reported it and what a person decided. A node counts once, however
@@ -220,7 +224,7 @@ func scope(state v1alpha1.QuarantineState, reports []v1alpha1.QuarantineReport) 
 			continue
 		}
 		nodes[r.Node] = true
-		if r.Evidence != v1alpha1.EvidenceNetwork {
+		if isSure(r.Evidence) {
 			sure[r.Node] = true
 		}
 	}

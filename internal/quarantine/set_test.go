@@ -223,6 +223,35 @@ func TestTheNetworkAloneBlocksNothing(t *testing.T) {
 	assert.True(t, blocksOn(compute(jobs(cut), l...), 1, model, "gpu"), "its network came back with the old firmware")
 }
 
+// A node that was unhealthy as a whole proves as little; a second one does.
+func TestNodeEvidenceIsWeak(t *testing.T) {
+	weak := func(name, node string) *v1alpha1.FirmwareJob {
+		j := on(node, failing(name, 1, model, 1))
+		j.Status.Blamed[0].Evidence = v1alpha1.EvidenceNode
+		return j
+	}
+	assert.True(t, isEmpty(compute(jobs(weak("j1", "gpu/n1")))))
+	s := compute(jobs(weak("j1", "gpu/n1"), weak("j2", "gpu/n2")))
+	assert.True(t, blocksOn(s, 1, model, "gpu"))
+	assert.False(t, blocksOn(s, 1, model, "default"))
+}
+
+// A job that ends and blames nobody takes back what it reported while it restored the previous firmware.
+func TestAcquittalWithdraws(t *testing.T) {
+	j := failing("j1", 1, model, 1)
+	var l ledger
+	l.record(j)
+	require.Equal(t, v1alpha1.QuarantinePolicies, l[0].Status.Scope, "while it is restored")
+	j.Status.Blamed = nil
+	j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: "Unhealthy"})
+	s := quarantine.Compute(quarantine.Facts{
+		Quarantines: l, Now: epoch.Add(time.Hour), Pool: pool, Job: func(string) *v1alpha1.FirmwareJob { return j },
+	})
+	require.Len(t, s.All(), 1)
+	assert.Equal(t, v1alpha1.QuarantineNone, s.All()[0].Status.Scope)
+	assert.Equal(t, v1alpha1.ReportWithdrawn, s.All()[0].Status.Reports[0].State)
+}
+
 func TestALiftIsOfWhatIsReported(t *testing.T) {
 	first, second := failing("j1", 1, model, 1), failing("j2", 1, model, 2)
 	var l ledger

@@ -124,6 +124,9 @@ func jobRollback(f JobFacts) []Condition {
 		c.Message = fmt.Sprintf("The previous firmware runs again on %s and the node is healthy.", strings.Join(r.Devices, ", "))
 	case r.Failure != nil:
 		c.Reason, c.Message = v1alpha1.ReasonNeedsIntervention, sentence(r.Failure.Message)
+		if f.Failure != nil && blamesNobody(*f.Failure) {
+			c.Reason = string(r.Failure.Reason)
+		}
 	default:
 		c.Reason = v1alpha1.ReasonProgressing
 		c.Message = fmt.Sprintf("The previous firmware is being restored on %s.", strings.Join(r.Devices, ", "))
@@ -183,10 +186,14 @@ func jobFailed(f JobFacts) []Condition {
 		stays = fmt.Sprintf("Node %s lost its maintenance and may take workloads until another one, which is requested, is ready", f.Node)
 	}
 	switch {
+	case f.Held && blamesNobody(*f.Failure):
+		held := fmt.Sprintf("%s. Repair what is named, then set spec.requests.retry of nodefirmware/%s to a new value to have it checked, and updated "+
+			"where that is due, or spec.requests.release to return the node to service as it is.", stays, f.Node)
+		return append(stalled(reason, message+" "+held), failed, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, reason, held})
 	case f.Held && f.Rollback != nil:
 		held := fmt.Sprintf("%s, and nothing more is done to it. %s Repair it, then set spec.requests.retry of "+
 			"nodefirmware/%s to a new value to try again, or spec.requests.release to return the node to service as it is.",
-			stays, sentence("It was not restored: "+f.Rollback.Failure.Message), f.Node)
+			stays, sentence(wayBack(*f.Rollback.Failure)), f.Node)
 		return append(stalled(v1alpha1.ReasonNeedsIntervention, message+" "+held), failed,
 			Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonNeedsIntervention, held})
 	case f.Rollback != nil && f.Rollback.Done:
@@ -201,6 +208,17 @@ func jobFailed(f JobFacts) []Condition {
 		return append(stalled(v1alpha1.ReasonSuperseded, fmt.Sprintf("Job %s took over the node. %s", f.SupersededBy, message)), failed)
 	}
 	return append(stalled(reason, message), failed)
+}
+
+// blamesNobody reports whether the node is unhealthy, and no image explains it.
+func blamesNobody(f step.Failure) bool { return f.Reason == step.Unhealthy && len(f.Blames) == 0 }
+
+// wayBack says how a rollback failed: a step of it, or the gate after it.
+func wayBack(f step.Failure) string {
+	if f.Reason == step.Unhealthy {
+		return f.Message
+	}
+	return "It was not restored: " + f.Message
 }
 
 func jobMaintenance(f JobFacts) []Condition {

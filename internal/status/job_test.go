@@ -79,6 +79,29 @@ func TestJobConditions(t *testing.T) {
 			status.JobFacts{Outcome: step.Failed, Failure: failure, SupersededBy: "next"},
 			[]string{"Failed=True/WriteFailed", "Ready=False/Superseded", "Stalled=True/Superseded"}, kstatus.FailedStatus,
 		},
+		"held with its new firmware, and nobody is blamed": {
+			status.JobFacts{Outcome: step.Failed, Held: true, Failure: &step.Failure{Reason: step.Unhealthy, Message: "m", Step: "health"}},
+			[]string{"Failed=True/Unhealthy", "Held=True/Unhealthy", "Ready=False/Unhealthy", "Stalled=True/Unhealthy"}, kstatus.FailedStatus,
+		},
+		"held as unhealthy as before its rollback": {
+			status.JobFacts{
+				Outcome: step.Failed, Held: true, Failure: &step.Failure{Reason: step.Unhealthy, Message: "m", Step: "health"},
+				Rollback: &step.Rollback{Devices: []string{"nic0"}, Failure: &step.Failure{Reason: step.Unhealthy, Message: "m", Step: "health"}},
+			},
+			[]string{
+				"Failed=True/Unhealthy", "Held=True/Unhealthy", "Ready=False/Unhealthy", "RolledBack=False/Unhealthy", "Stalled=True/Unhealthy",
+			}, kstatus.FailedStatus,
+		},
+		"held though its rollback mended something": {
+			status.JobFacts{
+				Outcome: step.Failed, Held: true, Failure: &step.Failure{Reason: step.Unhealthy, Message: "m", Step: "health", Blames: []string{"nic0"}},
+				Rollback: &step.Rollback{Devices: []string{"nic0"}, Failure: &step.Failure{Reason: step.Unhealthy, Message: "m", Step: "health"}},
+			},
+			[]string{
+				"Failed=True/Unhealthy", "Held=True/NeedsIntervention", "Ready=False/NeedsIntervention", "RolledBack=False/NeedsIntervention",
+				"Stalled=True/NeedsIntervention",
+			}, kstatus.FailedStatus,
+		},
 		"maintenance lost": {
 			status.JobFacts{
 				Outcome: step.Failed, Held: true, MaintenanceRequested: true, Maintenance: step.MaintenanceReady,
@@ -178,4 +201,22 @@ func guarded(f status.JobFacts) metav1.Condition {
 		return metav1.Condition{}
 	}
 	return *c
+}
+
+// What a person does is named by what happened: a node as unhealthy as before its rollback was restored.
+func TestHeldSaysWhatToDo(t *testing.T) {
+	f := status.JobFacts{
+		Outcome: step.Failed, Held: true, Node: "n1", Failure: &step.Failure{Reason: step.Unhealthy, Message: "no link. No image is blamed", Step: "health"},
+		Rollback: &step.Rollback{Devices: []string{"nic0"}, Failure: &step.Failure{Reason: step.Unhealthy, Message: "the previous firmware runs again", Step: "health"}},
+	}
+	held := func() string {
+		return meta.FindStatusCondition(status.Job(f, nil, 1, time.Unix(0, 0)), v1alpha1.ConditionHeld).Message
+	}
+	assert.Contains(t, held(), "Repair what is named, then set spec.requests.retry of nodefirmware/n1 to a new value")
+	assert.Contains(t, held(), "spec.requests.release")
+	f.Failure.Blames = []string{"nic0"}
+	assert.Contains(t, held(), "The previous firmware runs again. Repair it")
+	assert.NotContains(t, held(), "not restored")
+	f.Rollback.Failure.Reason = step.RollbackUnavailable
+	assert.Contains(t, held(), "It was not restored: the previous firmware")
 }

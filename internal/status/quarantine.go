@@ -45,12 +45,20 @@ func QuarantineMessage(q *v1alpha1.FirmwareQuarantine) string {
 	case r == nil:
 		return "Flashed on every node: what was reported was withdrawn, because the previous firmware was as unhealthy."
 	case q.Status.Scope == v1alpha1.QuarantineNone:
-		return fmt.Sprintf("Flashed on every node: node %s missed only its network in job %s, which may have another cause. A second node quarantines "+
-			"it; the state %s", r.Node, r.Job, confirm)
+		return fmt.Sprintf("Flashed on every node: %s in job %s, which may have another cause. A second node quarantines it; the state %s",
+			unsure(r), r.Job, confirm)
 	case q.Status.Scope == v1alpha1.QuarantinePolicies:
 		return fmt.Sprintf("Flashed on no node of policy %s: %s.%s If it is, %s", strings.Join(quarantine.Policies(q), ", "), reported(q, r), lift, confirm)
 	}
 	return fmt.Sprintf("Flashed on no node: %s.%s", reported(q, r), lift)
+}
+
+// unsure says what a report that is not enough by itself rests on.
+func unsure(r *v1alpha1.QuarantineReport) string {
+	if r.Evidence == v1alpha1.EvidenceNode {
+		return fmt.Sprintf("node %s was unhealthy, and nothing named the device", r.Node)
+	}
+	return fmt.Sprintf("node %s missed only its network", r.Node)
 }
 
 // reported is who reported the image, and why.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Apply returns the record that must be journalled before the action is executed. It does not change r.
@@ -63,7 +64,7 @@ func (r *Record) settle(a Action, bootID string, now time.Time) {
 		r.RebootFor = bootID
 	}
 	if a.Failure != nil {
-		r.fail(a.Failure, s.Rollback)
+		r.fail(a, s.Rollback)
 	}
 }
 
@@ -101,9 +102,10 @@ func (r *Record) rejudge() {
 	}
 }
 
-// fail keeps the first failure; further failures of the verification only add to its blamed devices.
-func (r *Record) fail(f *Failure, rollback bool) {
-	switch {
+// fail keeps the first failure; further failures of the verification only add to its blamed devices, and the gate of the rollback
+// says who is left of them.
+func (r *Record) fail(a Action, rollback bool) {
+	switch f := a.Failure; {
 	case rollback:
 		next := *r.Rollback
 		if next.Done = false; next.Failure == nil {
@@ -112,6 +114,10 @@ func (r *Record) fail(f *Failure, rollback bool) {
 		r.Rollback = &next
 		held := *r.Failure
 		held.Held = true
+		if j := a.Judgement; j != nil {
+			held.Blames, held.Evidence = j.Devices, j.Evidence
+			held.Message = text.Clip(held.Message+". "+j.Message, maxMessage)
+		}
 		r.Failure = &held
 	case r.Failure == nil:
 		r.Failure = f

@@ -44,6 +44,9 @@ type Facts struct {
 	// BootTook is how long this boot took, from the start of the kernel until the host's own services could start; zero
 	// while that is not known.
 	BootTook time.Duration
+	// OtherKernel is the release of the kernel that runs and of that before the job, for people; empty where they are the same or
+	// not known.
+	OtherKernel string
 	// Expired says that the job's deadline for the first write has passed.
 	Expired bool
 }
@@ -54,8 +57,8 @@ type Isolation struct {
 	Message string
 	// Reached says that it could be asked in this job, before anything was changed.
 	Reached bool
-	// Lasted is for how long the API server could not be asked while the host had a complaint about a device that the job
-	// changed. Looks without a complaint interrupt it only once they have lasted for Limits.Soak.
+	// Lasted is for how long the API server could not be asked while the host had a complaint that a device that
+	// the job changed may explain. Looks without a complaint interrupt it only once they have lasted for Limits.Soak.
 	Lasted time.Duration
 	// Until is when Limits.Isolation ends, for people; zero while Lasted is zero.
 	Until time.Time

@@ -69,9 +69,9 @@ func (d decider) health() Action {
 	switch {
 	case d.fresh():
 		return d.begin()
-	case d.l.Boot > 0 && d.f.BootTook > d.l.Boot && d.r.Reboots() > 0 && !d.s.Rollback:
-		return d.unhealthy([]Complaint{{Message: fmt.Sprintf("the node took %s to boot, longer than the %s it may take",
-			d.f.BootTook.Round(time.Second), d.l.Boot)}})
+	case d.l.Boot > 0 && d.f.BootTook > d.l.Boot && d.bootCounts():
+		return d.unhealthy([]Complaint{{Subject: Subject{Kind: BootSubject}, Message: fmt.Sprintf(
+			"the node took %s to boot, longer than the %s it may take", d.f.BootTook.Round(time.Second), d.l.Boot)}}, "")
 	case d.f.Isolation != nil:
 		return d.isolated(*d.f.Isolation)
 	case !d.f.HealthKnown:
@@ -83,28 +83,32 @@ func (d decider) health() Action {
 	case d.f.Complaining < d.l.Health && d.f.Waited < d.l.Health+d.l.Soak:
 		return d.await("not yet as healthy as before: " + join(d.f.Unhealthy))
 	}
-	return d.unhealthy(d.f.Unhealthy)
+	return d.unhealthy(d.f.Unhealthy, "")
+}
+
+// bootCounts reports whether a boot that took too long counts. In a rollback it does where it did with the new firmware, and the host has
+// booted with the previous one: the machine may be one that boots slowly.
+func (d decider) bootCounts() bool {
+	if !d.s.Rollback {
+		return d.r.Reboots() > 0
+	}
+	again := slices.ContainsFunc(d.r.Steps, func(s Step) bool { return s.Rollback && s.Kind == plan.Reboot && s.State == Succeeded })
+	return again && slices.ContainsFunc(d.r.Failure.Complaints, func(c Complaint) bool { return c.Subject.Kind == BootSubject })
 }
 
 // isolated decides without the API server. The host gives up the new firmware when it reached the API server before and
 // is itself worse in a way that its own update explains. While it is not, the API server may be what is down, and the host
 // waits without a limit: it is out of service, and nothing that it could do would help.
 func (d decider) isolated(i Isolation) Action {
-	switch complaints := d.explained(); {
+	switch explained := len(d.r.Suspects(d.f.Unhealthy)) > 0; {
 	case !i.Reached:
 		return d.await("the health of the host is not known: " + i.Message)
-	case len(complaints) == 0 && i.Lasted == 0:
+	case !explained && i.Lasted == 0:
 		return d.await("waiting indefinitely for the API server: nothing the job changed explains why it is unreachable: " + i.Message)
-	case len(complaints) == 0:
+	case !explained:
 		return d.await("waiting for the API server; a problem with what the job changed has just cleared: " + i.Message)
 	case i.Lasted >= d.l.Isolation:
-		a := d.unhealthy(d.f.Unhealthy)
-		a.Message = text.Clip(a.Message+"; the API server cannot be asked: "+i.Message, maxMessage)
-		a.Failure.Message = a.Message
-		if networkOnly(complaints) {
-			a.Failure.Evidence = Network
-		}
-		return a
+		return d.unhealthy(d.f.Unhealthy, "; the API server cannot be asked: "+i.Message)
 	}
 	return d.await(fmt.Sprintf("cut off from the API server, possibly by what the job changed: %s; unless that changes, %s at %s: %s",
 		join(d.f.Unhealthy), d.giveUp(), i.Until.UTC().Format(time.RFC3339), i.Message))
@@ -116,17 +120,6 @@ func (d decider) giveUp() string {
 		return "the job stops and waits for a person"
 	}
 	return "the previous firmware is restored"
-}
-
-// explained lists the complaints about devices that the job changed.
-func (d decider) explained() []Complaint {
-	touched := d.r.touched()
-	return slices.DeleteFunc(slices.Clone(d.f.Unhealthy), func(c Complaint) bool { return !slices.Contains(touched, c.Device) })
-}
-
-// networkOnly reports whether something outside the host, such as a switch, explains the complaints too.
-func networkOnly(complaints []Complaint) bool {
-	return !slices.ContainsFunc(complaints, func(c Complaint) bool { return c.Evidence != Network })
 }
 
 // verdictVoid reports whether the verdict that lets the node return to service is from another boot.
@@ -144,24 +137,45 @@ func (r Record) gate() int {
 	return -1
 }
 
-// unhealthy blames the devices of the job named in the complaints or, when no complaint names one, all devices that
-// were changed.
-func (d decider) unhealthy(complaints []Complaint) Action {
-	a := d.fail(Unhealthy, "%s", join(complaints))
-	a.Complaints = complaints
+// unhealthy ends the gate with what is wrong, and judges whose firmware is to blame.
+func (d decider) unhealthy(complaints []Complaint, more string) Action {
+	wrong := join(complaints) + more
 	if d.s.Rollback {
-		return a
+		return d.stillUnhealthy(complaints, wrong)
 	}
-	touched := d.r.touched()
-	for _, c := range complaints {
-		if slices.Contains(touched, c.Device) && !slices.Contains(a.Failure.Blames, c.Device) {
-			a.Failure.Blames = append(a.Failure.Blames, c.Device)
+	j := Case{Changed: d.r.changed(), With: complaints}.Judge()
+	for _, sentence := range []string{j.Message, d.otherKernel()} {
+		if sentence != "" {
+			wrong += ". " + sentence
 		}
 	}
-	if len(a.Failure.Blames) == 0 {
-		a.Failure.Blames = touched
+	a := d.fail(Unhealthy, "%s", wrong)
+	a.Complaints, a.Failure.Complaints, a.Failure.Blames, a.Failure.Evidence = complaints, complaints, j.Devices, j.Evidence
+	return a
+}
+
+// stillUnhealthy ends the gate of a rollback. What failed before the gate of the update did is judged by itself.
+func (d decider) stillUnhealthy(complaints []Complaint, wrong string) Action {
+	a := d.fail(Unhealthy, "%s", wrong)
+	a.Complaints, a.Failure.Complaints = complaints, complaints
+	restored := d.r.Rollback.Devices
+	a.Failure.Message = text.Clip(fmt.Sprintf("the previous firmware runs again on %s, and the node is still unhealthy: %s",
+		strings.Join(restored, ", "), wrong), maxMessage)
+	if d.r.Failure.Reason == Unhealthy {
+		j := Case{
+			Changed: d.r.changed(), With: d.r.Failure.Complaints, Restored: restored, Without: complaints, Alone: d.f.Isolation != nil,
+		}.Judge()
+		a.Judgement = &j
 	}
 	return a
+}
+
+// otherKernel says that the reboot changed more than the firmware; empty where it did not.
+func (d decider) otherKernel() string {
+	if d.f.OtherKernel == "" {
+		return ""
+	}
+	return "The reboot also started another kernel (" + d.f.OtherKernel + ")"
 }
 
 func join(complaints []Complaint) string {

@@ -14,7 +14,7 @@ func (d decider) preflight() Action {
 		return d.begin()
 	case d.lost():
 		a := d.fail(ReadFailed, "%s", ret.Failure.Message)
-		if a.Failure.Device = ret.Failure.Device; slices.Contains(d.r.touched(), ret.Failure.Device) {
+		if a.Failure.Device = ret.Failure.Device; slices.Contains(named(d.r.changed()), ret.Failure.Device) {
 			a.Failure.Blames = []string{ret.Failure.Device}
 		}
 		return a

@@ -50,6 +50,8 @@ type Action struct {
 	Devices []string
 	// Complaints of the health gate.
 	Complaints []Complaint
+	// Judgement of a job that the gate of its rollback finds unhealthy; nil where that is not what it failed for.
+	Judgement *Judgement
 	// Outcome of a finished job.
 	Outcome Outcome
 }

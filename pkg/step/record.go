@@ -51,6 +51,7 @@ const (
 // Update is the target of one device.
 type Update struct {
 	Device  string            `json:"device"`
+	Class   inventory.Class   `json:"class,omitempty"`
 	Version inventory.Version `json:"version"`
 	// Needs is what the stored image still needs before it runs. It is known once the flash step is settled.
 	Needs inventory.Activation `json:"needs,omitempty"`
@@ -90,18 +91,61 @@ type Complaint struct {
 	// Device of the job it concerns; empty if it concerns the host, or a device that is not part of the job.
 	Device  string `json:"device,omitempty"`
 	Message string `json:"message"`
-	// Evidence is what the complaint is based on.
-	Evidence Evidence `json:"evidence,omitempty"`
+	// Subject tells the complaint from others, and Class is that of the device it is about; empty where that is the host.
+	Subject Subject         `json:"subject,omitzero"`
+	Class   inventory.Class `json:"class,omitempty"`
+	// Before says that it was wrong before the job already.
+	Before bool `json:"before,omitempty"`
 }
 
-// Evidence says what a complaint or a failure is based on.
+// ofHost reports whether the complaint is about the node as a whole and no device.
+func (c Complaint) ofHost() bool { return c.Device == "" && c.Class == "" }
+
+// Subject is what a complaint is about. Complaints about one subject are the same complaint, however their messages differ.
+type Subject struct {
+	Kind SubjectKind `json:"kind"`
+	// Of is the unique id of the device; empty where it is about none. Name tells several of a kind apart: the address of a link
+	// or of a gateway, the name of an executable.
+	Of   string `json:"of,omitempty"`
+	Name string `json:"name,omitempty"`
+}
+
+// SubjectKind is what a subject is.
+type SubjectKind string
+
+// The kinds of subjects.
+const (
+	// DeviceSubject: the device is gone or cannot be read, which includes all else about it.
+	DeviceSubject SubjectKind = "Device"
+	// VersionSubject: the device does not run the version that it should.
+	VersionSubject SubjectKind = "Version"
+	LinkSubject    SubjectKind = "Link"
+	GatewaySubject SubjectKind = "Gateway"
+	// ArraySubject has no name, because a reboot may change that.
+	ArraySubject SubjectKind = "Array"
+	ReadySubject SubjectKind = "Ready"
+	CheckSubject SubjectKind = "Check"
+	BootSubject  SubjectKind = "Boot"
+)
+
+// network reports whether something outside the host, such as a switch, explains a complaint about it too.
+func (s Subject) network() bool { return s.Kind == LinkSubject || s.Kind == GatewaySubject }
+
+// covers reports whether a complaint about it leaves open that one about the other has ended.
+func (s Subject) covers(o Subject) bool {
+	return s == o || s.Kind == DeviceSubject && s.Of == o.Of && o.Of != ""
+}
+
+// Evidence says what a failure is based on.
 type Evidence string
 
 const (
-	// OfDevice is the zero value. It means that a device or the host itself is worse.
+	// OfDevice is the zero value. It means that a device that the job changed is worse.
 	OfDevice Evidence = ""
-	// Network means that only the network is missing, which may have a cause outside the host.
+	// Network means that only the network of such a device is missing, which may have a cause outside the host.
 	Network Evidence = "Network"
+	// OfNode means that nothing names such a device.
+	OfNode Evidence = "Node"
 )
 
 // State is the state of a step.
@@ -182,8 +226,10 @@ type Failure struct {
 	// Blames lists the devices whose new firmware is or may be at fault. It is empty when the failure says nothing
 	// about the flashed images.
 	Blames []string `json:"blames,omitempty"`
-	// Evidence is Network when only the network was missed, while the API server could not be asked.
+	// Evidence is what Blames is based on.
 	Evidence Evidence `json:"evidence,omitempty"`
+	// Complaints of the health gate that failed.
+	Complaints []Complaint `json:"complaints,omitempty"`
 }
 
 // Reason names why a job failed. The values are the condition reasons of the API.
@@ -289,6 +335,14 @@ func (r Record) rollsBack() bool { return r.Rollback != nil && r.Rollback.Failur
 // RolledBack reports whether the previous firmware was restored and the host is healthy with it.
 func (r Record) RolledBack() bool { return r.Rollback != nil && r.Rollback.Done }
 
+// Evidence is what the blame is based on. What was mended by the previous firmware is the firmware's doing.
+func (r Record) Evidence() Evidence {
+	if r.Failure == nil || r.RolledBack() {
+		return OfDevice
+	}
+	return r.Failure.Evidence
+}
+
 // NeedsIntervention reports whether nothing more is done until a person acts: new firmware is at fault and the previous
 // firmware could not be restored.
 func (r Record) NeedsIntervention() bool {
@@ -381,13 +435,13 @@ func (r Record) mayHide(device string, dev Device) bool {
 	return dev.Stored == "" && wrote != nil && wrote.Attempt > 0
 }
 
-// touched lists the devices whose firmware the job began to change. Steps that are not part of an update do not change
+// changed lists the updates whose firmware the job began to change. Steps that are not part of an update do not change
 // firmware.
-func (r Record) touched() []string {
-	var out []string
+func (r Record) changed() []Update {
+	var out []Update
 	for _, u := range r.Updates {
 		if u.Version != "" && r.Touched(u.Device) {
-			out = append(out, u.Device)
+			out = append(out, u)
 		}
 	}
 	return out

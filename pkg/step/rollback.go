@@ -17,6 +17,17 @@ func (r Record) rollbackDue() bool {
 	return i < 0 || r.Steps[i].Kind != plan.Verify
 }
 
+// suspicion says that it is not certain whether the images are at fault; empty where it is.
+func (f Failure) suspicion() string {
+	switch images := "; the image of " + strings.Join(f.Blames, ", ") + " is suspected: "; f.Evidence {
+	case Network:
+		return images + "only the network was missed"
+	case OfNode:
+		return images + "nothing that was wrong names the device"
+	}
+	return ""
+}
+
 // rollBack decides on the rollback. If one device at fault cannot be restored, none is, and a person has to act.
 func rollBack(r Record, f Facts) Action {
 	var stuck []string
@@ -33,7 +44,7 @@ func rollBack(r Record, f Facts) Action {
 	if len(stuck) == 0 {
 		return Action{Verb: RollBack, Step: -1, Devices: r.Failure.Blames, Message: "the previous firmware is being restored"}
 	}
-	message := "the previous firmware cannot be restored: " + strings.Join(stuck, "; ")
+	message := "the previous firmware cannot be restored: " + strings.Join(stuck, "; ") + r.Failure.suspicion()
 	return Action{Verb: RollBack, Step: -1, Message: message, Failure: &Failure{
 		Reason: RollbackUnavailable, Message: message, Step: r.Failure.Step, Held: true,
 	}}

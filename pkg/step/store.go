@@ -165,7 +165,7 @@ func because(message, reason string) string {
 // device that was written may be.
 func (d decider) blame(a Action) Action {
 	if a.Failure != nil && a.Failure.Reason == ActivationFailed && !d.s.Rollback {
-		a.Failure.Blames = d.r.touched()
+		a.Failure.Blames = named(d.r.changed())
 	}
 	return a
 }

@@ -99,8 +99,8 @@ func TestAVerdictTakesItsTime(t *testing.T) {
 // A host that cannot ask the API server gives its update up only when it could before, is itself worse because of what was
 // changed, and stays so.
 func TestAHostThatIsCutOffDecidesFromWhatItSees(t *testing.T) {
-	of := func(device string, e step.Evidence) []step.Complaint {
-		return []step.Complaint{{Message: "no answer", Device: device, Evidence: e}}
+	of := func(device string, kind step.SubjectKind) []step.Complaint {
+		return []step.Complaint{{Message: "no answer", Device: device, Subject: step.Subject{Kind: kind, Of: device}}}
 	}
 	for name, c := range map[string]struct {
 		isolation step.Isolation
@@ -109,11 +109,11 @@ func TestAHostThatIsCutOffDecidesFromWhatItSees(t *testing.T) {
 		evidence  step.Evidence
 	}{
 		"nothing is worse, for however long":              {step.Isolation{Reached: true}, nil, false, ""},
-		"what is worse is not what the job changed":       {step.Isolation{Reached: true, Lasted: time.Hour}, of("raid", ""), false, ""},
-		"it could not be asked before either":             {step.Isolation{Lasted: time.Hour}, of("nic", ""), false, ""},
-		"what the job changed is worse, not for long yet": {step.Isolation{Reached: true, Lasted: 9 * time.Minute}, of("nic", ""), false, ""},
-		"what the job changed is worse, and stays so":     {step.Isolation{Reached: true, Lasted: 10 * time.Minute}, of("nic", ""), true, step.OfDevice},
-		"only the network says so":                        {step.Isolation{Reached: true, Lasted: 10 * time.Minute}, of("nic", step.Network), true, step.Network},
+		"what is worse is not what the job changed":       {step.Isolation{Reached: true, Lasted: time.Hour}, of("raid", step.DeviceSubject), false, ""},
+		"it could not be asked before either":             {step.Isolation{Lasted: time.Hour}, of("nic", step.DeviceSubject), false, ""},
+		"what the job changed is worse, not for long yet": {step.Isolation{Reached: true, Lasted: 9 * time.Minute}, of("nic", step.DeviceSubject), false, ""},
+		"what the job changed is worse, and stays so":     {step.Isolation{Reached: true, Lasted: 10 * time.Minute}, of("nic", step.DeviceSubject), true, step.OfDevice},
+		"only the network says so":                        {step.Isolation{Reached: true, Lasted: 10 * time.Minute}, of("nic", step.LinkSubject), true, step.Network},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.isolation.Message = "connection refused"

@@ -103,6 +103,17 @@ func BootID(fsys fs.FS) (string, error) {
 	return id, nil
 }
 
+const releaseFile = "proc/sys/kernel/osrelease"
+
+// KernelRelease is the release of the running kernel (proc/sys/kernel/osrelease), empty when it is absent.
+func KernelRelease(fsys fs.FS) (string, error) {
+	data, err := readFile(fsys, releaseFile)
+	if err != nil {
+		return "", err
+	}
+	return clean(string(data)), nil
+}
+
 // lockdownFile lists the levels of the kernel's lockdown and has brackets around the one in force
 // (security/lockdown/lockdown.c).
 const lockdownFile = "sys/kernel/security/lockdown"

@@ -105,6 +105,9 @@ func NewHardware(root sysfs.Tree, tools command.Config, list DriverList, nvmeTra
 // BootID reads the boot id of the running kernel.
 func (h *Hardware) BootID() (string, error) { return sysfs.BootID(h.FS) }
 
+// KernelRelease reads the release of the running kernel.
+func (h *Hardware) KernelRelease() (string, error) { return sysfs.KernelRelease(h.FS) }
+
 // Look returns a fingerprint that stays the same while the same devices are plugged in. It only lists directories.
 func (h *Hardware) Look() (string, error) { return sysfs.Fingerprint(h.FS) }
 

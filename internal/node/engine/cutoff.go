@@ -28,10 +28,7 @@ type notes struct {
 // has not ended: a link that comes and goes does not let the host reach anything.
 func (x *execution) isolate(f *step.Facts, reached bool, err error) {
 	g, now, l := &x.gate, x.cfg.Elapsed(), x.limits()
-	blamed := false
-	for _, c := range f.Unhealthy {
-		blamed = blamed || c.Device != "" && x.job.Record.Touched(c.Device)
-	}
+	blamed := len(x.job.Record.Suspects(f.Unhealthy)) > 0
 	began := !g.isolated.lasts
 	if began {
 		g.isolated = x.resumed(f.BootID, now)

@@ -91,7 +91,7 @@ type Tasks interface {
 	Run(ctx context.Context, s step.Step, request journal.RequestedStep, device journal.Update) *step.Returned
 }
 
-// Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, Free, MaxInMemory, BootTook, SinceBoot, Limits, Poll, Grace, Elapsed,
+// Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, Free, MaxInMemory, BootTook, Kernel, SinceBoot, Limits, Poll, Grace, Elapsed,
 // Now, Wait, Notify and Log.
 type Config struct {
 	Journal Journal
@@ -119,6 +119,8 @@ type Config struct {
 	// BootTook is how long this boot of the host took until its own services could start; zero while that is not known, nil
 	// where it never is.
 	BootTook func(ctx context.Context) (time.Duration, error)
+	// Kernel reads the release of the running kernel; nil where nothing says so.
+	Kernel func() (string, error)
 	// SinceBoot is for how long the kernel has run, by a clock that nobody sets. A wait of a node that is cut off goes on by it
 	// when the daemon is restarted; nil where such a wait begins anew.
 	SinceBoot func() (time.Duration, error)

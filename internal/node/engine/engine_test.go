@@ -382,7 +382,7 @@ func TestHoldsAfterIgnoredReboot(t *testing.T) {
 func TestUnhealthyNodeIsHeld(t *testing.T) {
 	for name, ail := range map[string]func(*enginetest.Machine){
 		"link down":      func(m *enginetest.Machine) { m.LinkDown = true },
-		"node not ready": func(m *enginetest.Machine) { m.NodeReady = false },
+		"node not ready": func(m *enginetest.Machine) { m.OnBoot = func() { m.NodeReady = false } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *enginetest.Machine) {

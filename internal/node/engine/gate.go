@@ -103,7 +103,7 @@ func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
 	if !g.clean.lasts {
 		x.askBoot(ctx)
 	}
-	f.BootTook = g.bootTook
+	f.BootTook, f.OtherKernel = g.bootTook, x.otherKernel()
 	if g.clean.lasts || g.question.rests(x.cfg.Elapsed()) {
 		seen := *f
 		x.lookAtHost(ctx, &seen)
@@ -213,12 +213,11 @@ func (x *execution) baseline() health.Baseline {
 
 func (x *execution) complaints(found []health.Complaint) []step.Complaint {
 	var out []step.Complaint
+	before := x.baseline().Before
 	for _, c := range found {
-		complaint := step.Complaint{Device: x.deviceOf(c.UniqueID), Message: c.Message}
-		if c.Network {
-			complaint.Evidence = step.Network
-		}
-		out = append(out, complaint)
+		out = append(out, step.Complaint{
+			Device: x.deviceOf(c.UniqueID), Message: c.Message, Subject: c.Subject, Class: c.Class, Before: slices.Contains(before, c.Subject),
+		})
 	}
 	return out
 }
@@ -245,4 +244,25 @@ func (x *execution) askBoot(ctx context.Context) {
 		return
 	}
 	x.gate.bootTook = took
+}
+
+// otherKernel names the kernel that runs and that before the job, where both are known and differ.
+func (x *execution) otherKernel() string {
+	was := x.baseline().Kernel
+	if now := x.kernel(); was != "" && now != "" && now != was {
+		return now + ", before " + was
+	}
+	return ""
+}
+
+// kernel is the release of the kernel that runs; empty where it is not known.
+func (x *execution) kernel() string {
+	if x.cfg.Kernel == nil {
+		return ""
+	}
+	release, err := x.cfg.Kernel()
+	if err != nil {
+		x.cfg.Log.Debug("The release of the kernel is not known", "job", x.job.Name, "err", err)
+	}
+	return release
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -49,14 +48,18 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 	return ret
 }
 
-// takeBaseline records what the host has. A complaint that exists already would be blamed on the new firmware afterwards, so
-// the job waits until there is none.
+// takeBaseline records what the host has. A complaint that exists already could not be told from one of the new firmware afterwards,
+// so the job waits until there is none.
 func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
-	switch complaints, err := x.healthBefore(ctx); {
+	// What is wrong on a node that an earlier job holds is what the job is to mend.
+	mends := x.job.Record.Inherited
+	wrong, err := x.cfg.Health.Before(ctx)
+	switch {
+	case mends:
 	case err != nil:
 		return step.ReadFailed, fmt.Errorf("check the health of the node before the job: %w", err)
-	case len(complaints) > 0:
-		return step.UnhealthyBefore, fmt.Errorf("the node was unhealthy before the job, so nothing was changed: %s", complaints[0].Message)
+	case len(wrong) > 0:
+		return step.UnhealthyBefore, fmt.Errorf("the node was unhealthy before the job, so nothing was changed: %s", wrong[0].Message)
 	}
 	devices, err := x.cfg.Host.Scan(ctx)
 	if err != nil {
@@ -69,18 +72,18 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 	}
 	b := x.cfg.Health.Take(ctx, devices)
 	b.Expect(x.job.Expected, devices)
+	if mends {
+		for _, c := range append(wrong, b.Compare(devices)...) {
+			b.Before = append(b.Before, c.Subject)
+		}
+	}
+	b.Kernel = x.kernel()
+	for i := range b.Arrays {
+		b.Arrays[i].Drive = x.update(x.arrays[b.Arrays[i].Name]).UniqueID
+	}
 	next := x.job
 	next.Baseline = &b
 	return step.ReadFailed, x.save(next)
-}
-
-// healthBefore lists what is wrong before anything is changed. A node that an earlier job holds is not asked: what is wrong
-// there is what the job is to mend.
-func (x *execution) healthBefore(ctx context.Context) ([]health.Complaint, error) {
-	if x.job.Record.Inherited {
-		return nil, nil
-	}
-	return x.cfg.Health.Before(ctx)
 }
 
 // check returns the driver that makes an update, or why the update must not be made; again is true when the cause may be

@@ -21,7 +21,7 @@ func (x *execution) remember(next journal.Job, a step.Action, bootID string, now
 	case a.Verb == step.RollBack && a.Failure != nil:
 		m.unhealthy(next.Record.Failure.Blames, *a.Failure)
 	case a.Verb == step.Settle && a.Failure != nil && next.Record.Steps[a.Step].Rollback:
-		m.unhealthy(next.Record.Rollback.Devices, *a.Failure)
+		m.unhealthy(next.Record.Failure.Blames, *a.Failure)
 	case a.Verb == step.Settle && a.Failure != nil:
 		m.failed(*a.Failure)
 	case a.Verb == step.Settle && next.Record.Steps[a.Step].Kind == plan.Health && a.State == step.Succeeded:
@@ -218,7 +218,7 @@ func NewRecord(steps plan.Catalog, updates []journal.Update) step.Record {
 	var wanted []step.Update
 	for _, u := range updates {
 		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class, Driver: u.Driver})
-		wanted = append(wanted, step.Update{Device: u.Device, Version: inventory.Version(u.Version)})
+		wanted = append(wanted, step.Update{Device: u.Device, Class: u.Class, Version: inventory.Version(u.Version)})
 	}
 	return step.New(steps.Steps(targets), wanted...)
 }

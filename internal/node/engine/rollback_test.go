@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -172,9 +173,11 @@ func TestWithoutAWayBackTheNodeWaitsForAPerson(t *testing.T) {
 func TestWhenTheOldFirmwareFailsTooEverythingStops(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.ReadBackNIC(inventory.ActivateReboot)
-		m.NodeReady = false
-		j := requireFailed(t, m.Run(m.Job("j", id)), "j", step.Unhealthy, true)
-		assert.True(t, j.Record.NeedsIntervention())
+		m.OnBoot = func() { m.NodeReady = false }
+		view := m.Run(m.Job("j", id))
+		j := requireFailed(t, view, "j", step.Unhealthy, true)
+		assert.Empty(t, j.Record.Failure.Blames, "it is as unhealthy with either")
+		assert.Nil(t, view.Devices["nic0"].Unhealthy)
 		assert.Equal(t, step.Unhealthy, j.Record.Rollback.Failure.Reason)
 		assert.Equal(t, inventory.Version("1.0"), m.Sim.Firmware("nic0").Running)
 		assert.Equal(t, 2, m.Sim.Count(drivertest.OpWrite, "nic0"))
@@ -263,4 +266,88 @@ func TestEvidenceThatHangsDoesNotStandInTheWayOfTheRollback(t *testing.T) {
 		m.HangsRead = true
 		requireRolledBack(t, m, m.Run(m.Bad(m.Job("j", id), "nic0")), "j")
 	})
+}
+
+// A drive that dies while an adapter is updated says nothing about the adapter's image: nothing is restored, and nobody is blamed.
+func TestForeignDriveDies(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+		all := m.IDs
+		m.OnBoot = func() { m.IDs = all[:1] }
+		view := m.Run(m.Job("j", id))
+		j := requireFailed(t, view, "j", step.Unhealthy, true)
+		assert.Nil(t, j.Record.Rollback)
+		assert.Empty(t, j.Record.Failure.Blames)
+		assert.Contains(t, j.Record.Failure.Message, "This job changed nothing that explains it (it changed node-nic0)")
+		assert.Equal(t, inventory.Version("2.0"), m.Sim.Firmware("nic0").Running)
+		assert.Nil(t, view.Devices["nic0"].LastFailure)
+
+		m.IDs = all // a person replaces the drive
+		requireComplete(t, m, m.Run(retried(m.Job("again", id))), "again")
+		assert.Equal(t, 1, m.Sim.Count(drivertest.OpWrite, "nic0"))
+	})
+}
+
+// A link that no firmware brings up again acquits the new one, which a person may then try again.
+func TestLinkDownBothWays(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.LinkDown = true
+		view := m.Run(m.Job("j", id))
+		j := requireFailed(t, view, "j", step.Unhealthy, true)
+		assert.Equal(t, []string{"node-nic0"}, j.Record.Rollback.Devices)
+		assert.Empty(t, j.Record.Failure.Blames)
+		assert.Contains(t, j.Record.Failure.Message, "The previous firmware runs again on node-nic0 and the node is as unhealthy with it, so no image is blamed")
+		assert.Nil(t, view.Devices["nic0"].Unhealthy)
+		require.NotNil(t, view.Devices["nic0"].LastFailure, "it is not tried again by itself")
+
+		m.LinkDown = false // a person plugs the cable in
+		requireComplete(t, m, m.Run(retried(m.Job("again", id))), "again")
+	})
+}
+
+// What is wrong with a held node already is not the doing of the job that is to mend it.
+func TestHeldNodeRemembersWhatIsWrong(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.OnBoot = func() { m.NodeReady = false }
+		requireFailed(t, m.Run(m.Job("j", id)), "j", step.Unhealthy, true)
+		again := requireFailed(t, m.Run(retried(m.Job("again", id))), "again", step.Unhealthy, true)
+		assert.Nil(t, again.Record.Rollback, "the node was not Ready before")
+		assert.Empty(t, again.Record.Failure.Blames)
+	})
+}
+
+// An array whose drive the job changes is the drive's; any other is not.
+func TestArrayIsItsDrives(t *testing.T) {
+	for of, blamed := range map[string]bool{"disk0": true, "disk1": false} {
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			id := m.AddWith(inventory.Disk, "disk0", inventory.Firmware{Activation: inventory.ActivateReboot, Rollback: inventory.RollbackReadBack})
+			md := &mirror{of: of, sick: func() bool { return m.Boot == 2 }}
+			m.Uses, m.Arrays = md, md
+			view := m.Run(m.Job("j", id))
+			j := requireFailed(t, view, "j", step.Unhealthy, !blamed)
+			assert.Equal(t, blamed, j.Record.RolledBack(), j.Record.Failure.Message)
+		})
+	}
+}
+
+// mirror is an array with one drive of the machine.
+type mirror struct {
+	of   string
+	sick func() bool
+}
+
+func (m *mirror) array() inventory.Array { return inventory.Array{Name: "md0", Degraded: m.sick()} }
+
+func (m *mirror) Arrays(context.Context) ([]inventory.Array, error) {
+	return []inventory.Array{m.array()}, nil
+}
+
+func (m *mirror) Use(_ context.Context, id inventory.Identity) (inventory.Use, error) {
+	if id.UniqueID != m.of {
+		return inventory.Use{}, nil
+	}
+	return inventory.Use{Arrays: []inventory.Array{{Name: "md0"}}}, nil
 }

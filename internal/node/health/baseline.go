@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 // Baseline is the state of a host before a job, with which its health is compared afterwards.
@@ -19,6 +20,10 @@ type Baseline struct {
 	Arrays []Array `json:"arrays,omitempty"`
 	// Reached says that the API server answered in this job before anything was changed.
 	Reached bool `json:"apiServerReached,omitempty"`
+	// Before is what was wrong already with a host that an earlier job held.
+	Before []step.Subject `json:"before,omitempty"`
+	// Kernel is the release of the kernel that ran; empty where it is not known.
+	Kernel string `json:"kernel,omitempty"`
 }
 
 // Device is one device of the baseline.
@@ -81,24 +86,25 @@ func (b Baseline) Compare(now []inventory.Device) []Complaint {
 		byID[d.UniqueID] = d
 	}
 	var worse []Complaint
-	complain := func(was Device, format string, args ...any) {
-		worse = append(worse, Complaint{UniqueID: was.UniqueID, Message: fmt.Sprintf(format, args...)})
+	complain := func(was Device, about step.SubjectKind, name, message string) {
+		worse = append(worse, Complaint{
+			UniqueID: was.UniqueID, Class: was.Class, Message: message, Subject: step.Subject{Kind: about, Of: was.UniqueID, Name: name},
+		})
 	}
 	for _, was := range b.Devices {
 		d, ok := byID[was.UniqueID]
 		switch {
 		case !ok:
-			complain(was, "%s is gone", was.name())
+			complain(was, step.DeviceSubject, "", was.name()+" is gone")
 			continue
 		case d.Err != nil:
-			complain(was, "%s can no longer be read: %v", was.name(), d.Err)
+			complain(was, step.DeviceSubject, "", fmt.Sprintf("%s can no longer be read: %v", was.name(), d.Err))
 			continue
 		}
 		up := linksUp(d)
 		for _, link := range was.LinksUp {
 			if !slices.Contains(up, link) {
-				complain(was, "link %s of %s is no longer up", link, was.name())
-				worse[len(worse)-1].Network = true
+				complain(was, step.LinkSubject, link, fmt.Sprintf("link %s of %s is no longer up", link, was.name()))
 			}
 		}
 	}
@@ -129,6 +135,8 @@ type Array struct {
 	Name string `json:"name"`
 	// Whole says that it survived the loss of a drive.
 	Whole bool `json:"whole,omitempty"`
+	// Drive is the unique id of the drive of it that the job changes; empty for none.
+	Drive string `json:"drive,omitempty"`
 }
 
 // takeArrays returns the arrays of the host for the baseline. Whether the drives of a job may be disturbed is asked for each of
@@ -160,20 +168,29 @@ func (c Checker) broken(ctx context.Context, b Baseline) ([]Complaint, error) {
 		return nil, err
 	}
 	var worse []Complaint
+	complain := func(was Array, message string) {
+		worse = append(worse, Complaint{UniqueID: was.Drive, Class: inventory.Disk, Message: message, Subject: step.Subject{Kind: step.ArraySubject}})
+	}
 	missing := slices.Clone(b.Arrays)
 	for _, a := range now {
-		was := slices.IndexFunc(missing, func(m Array) bool { return m.Name == a.Name })
-		whole := was < 0 || missing[was].Whole
-		if was >= 0 {
-			missing = slices.Delete(missing, was, was+1)
+		at := slices.IndexFunc(missing, func(m Array) bool { return m.Name == a.Name })
+		was := Array{Whole: true}
+		switch {
+		case at >= 0:
+			was = missing[at]
+			missing = slices.Delete(missing, at, at+1)
+		default: // it may be that of the job's drive
+			if at := slices.IndexFunc(missing, func(m Array) bool { return m.Drive != "" }); at >= 0 {
+				was.Drive = missing[at].Drive
+			}
 		}
-		if whole && a.Degraded && a.Rebuilds == "" {
-			worse = append(worse, Complaint{Message: fmt.Sprintf("array %s is degraded: it lost a drive", a.Name)})
+		if was.Whole && a.Degraded && a.Rebuilds == "" {
+			complain(was, fmt.Sprintf("array %s is degraded: it lost a drive", a.Name))
 		}
 	}
 	if gone := len(b.Arrays) - len(now); gone > 0 {
 		for _, m := range missing[len(missing)-gone:] {
-			worse = append(worse, Complaint{Message: fmt.Sprintf("array %s is gone", m.Name)})
+			complain(m, fmt.Sprintf("array %s is gone", m.Name))
 		}
 	}
 	return worse, nil
@@ -229,7 +246,8 @@ func (c Checker) silent(ctx context.Context, b Baseline, devices []inventory.Dev
 		}
 		for _, id := range g.Through {
 			worse = append(worse, Complaint{
-				UniqueID: id, Message: fmt.Sprintf("gateway %s no longer answers through NIC %s", g.Address, id), Network: true,
+				UniqueID: id, Class: inventory.NIC, Message: fmt.Sprintf("gateway %s no longer answers through NIC %s", g.Address, id),
+				Subject: step.Subject{Kind: step.GatewaySubject, Of: id, Name: g.Address},
 			})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 // Scanner reads the host.
@@ -73,11 +74,13 @@ type Target struct {
 
 // Complaint is one thing that is wrong with a host.
 type Complaint struct {
-	// UniqueID of the device it concerns; empty if it concerns the host.
+	// UniqueID of the device it concerns; empty if it concerns the host, or an array of which the job has no drive. Class is that of the
+	// device; empty if it concerns the host.
 	UniqueID string
+	Class    inventory.Class
 	Message  string
-	// Network says that only the network is missed, which something outside the host may explain.
-	Network bool
+	// Subject tells it from others.
+	Subject step.Subject
 }
 
 // readyTimeout bounds the question to the API server: a network that swallows packets gives no answer at all.
@@ -93,17 +96,14 @@ func (c Checker) Check(ctx context.Context, b Baseline, targets []Target) ([]Com
 		return nil, err
 	}
 	if c.Node != nil {
-		asking, done := context.WithTimeout(ctx, readyTimeout)
-		ready, message, err := c.Node.Ready(asking)
-		done()
+		unready, err := c.unready(ctx)
 		switch {
 		case errors.Is(err, ErrUnanswered) && ctx.Err() == nil:
 			return append(worse, c.silent(ctx, b, devices)...), err
 		case err != nil:
 			return nil, fmt.Errorf("read readiness of the node: %w", err)
-		case !ready:
-			worse = append(worse, Complaint{Message: "the node is not Ready: " + message})
 		}
+		worse = append(worse, unready...)
 	}
 	if len(worse) > 0 || c.Checks == nil {
 		return worse, nil
@@ -141,13 +141,30 @@ func (c Checker) look(ctx context.Context, b Baseline, targets []Target) ([]inve
 	return devices, append(worse, offTarget(devices, targets, worse)...), nil
 }
 
-// Before runs the deciding executables before anything is changed and lists their complaints; nil when all pass. A host
-// with complaints must not be updated, because they would be blamed on the new firmware afterwards.
+// Before asks the API server and runs the deciding executables before anything is changed, and lists the complaints; nil when all is
+// well. A host with complaints must not be updated, because they would be blamed on the new firmware afterwards. An API server that says
+// nothing is not waited for.
 func (c Checker) Before(ctx context.Context) ([]Complaint, error) {
-	if c.Checks == nil {
-		return nil, nil
+	var wrong []Complaint
+	if c.Node != nil {
+		wrong, _ = c.unready(ctx)
 	}
-	return c.Checks.before(ctx)
+	if c.Checks == nil {
+		return wrong, ctx.Err()
+	}
+	failed, err := c.Checks.before(ctx)
+	return append(wrong, failed...), err
+}
+
+// unready asks the API server, and complains of a Node that is not Ready.
+func (c Checker) unready(ctx context.Context) ([]Complaint, error) {
+	asking, done := context.WithTimeout(ctx, readyTimeout)
+	defer done()
+	ready, message, err := c.Node.Ready(asking)
+	if err != nil || ready {
+		return nil, err
+	}
+	return []Complaint{{Message: "the node is not Ready: " + message, Subject: step.Subject{Kind: step.ReadySubject}}}, nil
 }
 
 // offTarget lists the targets that do not run their version or do not report one, unless there is a complaint about
@@ -156,16 +173,18 @@ func offTarget(devices []inventory.Device, targets []Target, known []Complaint) 
 	var off []Complaint
 	for _, t := range targets {
 		at := slices.IndexFunc(devices, func(d inventory.Device) bool { return d.UniqueID == t.UniqueID })
-		why := ""
+		why, kind := "", step.VersionSubject
 		switch {
 		case (at < 0 || devices[at].Err != nil) && slices.ContainsFunc(known, func(c Complaint) bool { return c.UniqueID == t.UniqueID }):
 		case at < 0:
-			why = "is gone"
+			why, kind = "is gone", step.DeviceSubject
 		default:
-			why = t.misses(devices[at])
+			if why = t.misses(devices[at]); devices[at].Err != nil {
+				kind = step.DeviceSubject
+			}
 		}
 		if why != "" {
-			off = append(off, Complaint{UniqueID: t.UniqueID, Message: t.Device + " " + why})
+			off = append(off, Complaint{UniqueID: t.UniqueID, Message: t.Device + " " + why, Subject: step.Subject{Kind: kind, Of: t.UniqueID}})
 		}
 	}
 	return off

@@ -18,6 +18,7 @@ import (
 	"unicode"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -122,7 +123,7 @@ func (c *Checks) decide(ctx context.Context) ([]Complaint, error) {
 			return nil, err
 		}
 		if message != "" {
-			complaints = append(complaints, Complaint{Message: message})
+			complaints = append(complaints, Complaint{Message: message, Subject: step.Subject{Kind: step.CheckSubject, Name: name}})
 		}
 	}
 	return complaints, nil
@@ -222,7 +223,9 @@ var (
 // that is skipped silently would count as passed. A missing directory has none.
 func list(fsys fs.FS, dir string) (names []string, refused []Complaint, err error) {
 	refuse := func(name, why string) {
-		refused = append(refused, Complaint{Message: fmt.Sprintf("%s is not run: %s", label(dir, name), why)})
+		refused = append(refused, Complaint{
+			Message: fmt.Sprintf("%s is not run: %s", label(dir, name), why), Subject: step.Subject{Kind: step.CheckSubject, Name: name},
+		})
 	}
 	for _, d := range []string{path.Dir(checkDir), checkDir, dir} {
 		info, err := fs.Lstat(fsys, d)

@@ -22,6 +22,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command/commandtest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 const requiredD, wantedD = "etc/node-firmware/check/required.d", "etc/node-firmware/check/wanted.d"
@@ -314,7 +315,9 @@ func TestChecksThatFailBeforeTheUpdateAreKnown(t *testing.T) {
 	for range 2 {
 		got, err := c.Before(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, []health.Complaint{{Message: "check required.d/a failed (exit code 1): md0: degraded"}}, got)
+		assert.Equal(t, []health.Complaint{{
+			Message: "check required.d/a failed (exit code 1): md0: degraded", Subject: step.Subject{Kind: step.CheckSubject, Name: "a"},
+		}}, got)
 	}
 	assert.Len(t, r.Calls(), 4, "each time again, and without the advisory ones")
 	delete(broken, "a")

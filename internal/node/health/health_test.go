@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 type host struct {
@@ -72,16 +73,20 @@ func TestSilentTargetIsUnhealthy(t *testing.T) {
 	for name, c := range map[string]struct {
 		baseline, now []inventory.Device
 		want          string
+		kind          step.SubjectKind
 	}{
-		"it is gone":                       {nil, nil, "n is gone"},
-		"it is gone, as the baseline says": {[]inventory.Device{mute}, nil, "NIC  nic is gone"},
-		"it cannot be read":                {nil, []inventory.Device{dead}, "n cannot be read: EIO"},
-		"it is mute":                       {nil, []inventory.Device{mute}, "n does not report that it runs 2"},
+		"it is gone":                       {nil, nil, "n is gone", step.DeviceSubject},
+		"it is gone, as the baseline says": {[]inventory.Device{mute}, nil, "NIC  nic is gone", step.DeviceSubject},
+		"it cannot be read":                {nil, []inventory.Device{dead}, "n cannot be read: EIO", step.DeviceSubject},
+		"it is mute":                       {nil, []inventory.Device{mute}, "n does not report that it runs 2", step.VersionSubject},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := health.Checker{Scanner: host{devices: c.now}}.Check(t.Context(), health.Take(c.baseline), []health.Target{target})
 			require.NoError(t, err)
-			assert.Equal(t, []health.Complaint{{UniqueID: "nic", Message: c.want}}, got)
+			require.Len(t, got, 1)
+			assert.Equal(t, "nic", got[0].UniqueID)
+			assert.Equal(t, c.want, got[0].Message)
+			assert.Equal(t, step.Subject{Kind: c.kind, Of: "nic"}, got[0].Subject)
 		})
 	}
 }

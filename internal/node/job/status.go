@@ -109,19 +109,17 @@ func blamed(j journal.Job) []v1alpha1.BlamedDevice {
 	var out []v1alpha1.BlamedDevice
 	for _, u := range j.Updates {
 		if slices.Contains(f.Blames, u.Device) {
-			out = append(out, v1alpha1.BlamedDevice{Device: u.Device, Evidence: evidence(j), Message: text.Clip(f.Message, maxBlameMessage)})
+			out = append(out, v1alpha1.BlamedDevice{
+				Device: u.Device, Evidence: evidences[j.Record.Evidence()], Message: text.Clip(f.Message, maxBlameMessage),
+			})
 		}
 	}
 	return briefBlame(out)
 }
 
-// evidence is what the blame is based on. A network that was missed and came back with the previous firmware,
-// in the boot of the rollback, is the firmware's doing.
-func evidence(j journal.Job) v1alpha1.Evidence {
-	if j.Record.Failure.Evidence == step.Network && !j.Record.RolledBack() {
-		return v1alpha1.EvidenceNetwork
-	}
-	return v1alpha1.EvidenceDevice
+// evidences are those of package step as the API names them.
+var evidences = map[step.Evidence]v1alpha1.Evidence{
+	step.OfDevice: v1alpha1.EvidenceDevice, step.Network: v1alpha1.EvidenceNetwork, step.OfNode: v1alpha1.EvidenceNode,
 }
 
 func summary(j journal.Job) string {

@@ -32,6 +32,8 @@ func TestReportSaysWhatItIsBasedOn(t *testing.T) {
 	}
 	assert.Equal(t, v1alpha1.EvidenceDevice, evidence(step.OfDevice, nil))
 	assert.Equal(t, v1alpha1.EvidenceNetwork, evidence(step.Network, nil))
+	assert.Equal(t, v1alpha1.EvidenceNode, evidence(step.OfNode, nil))
+	assert.Equal(t, v1alpha1.EvidenceDevice, evidence(step.OfNode, &step.Rollback{Done: true}), "the node was mended by the old firmware")
 	assert.Equal(t, v1alpha1.EvidenceNetwork, evidence(step.Network, &step.Rollback{Devices: []string{"nic"}}), "it is not judged yet")
 	assert.Equal(t, v1alpha1.EvidenceNetwork, evidence(step.Network, &step.Rollback{Failure: &step.Failure{}}), "the network stayed away")
 	assert.Equal(t, v1alpha1.EvidenceDevice, evidence(step.Network, &step.Rollback{Done: true}), "the network came back with the old firmware")

@@ -59,6 +59,8 @@ type Machine struct {
 	OnLook func()
 	// BootTook is what the host says about its boot.
 	BootTook time.Duration
+	// Kernel is the release of its kernel.
+	Kernel   string
 	Window   *Window
 	Archive  *archive.Store
 	FetchErr error
@@ -276,6 +278,7 @@ func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 		Uses:      m.Uses,
 		BootTook:  func(context.Context) (time.Duration, error) { return m.BootTook, nil },
 		BootID:    func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
+		Kernel:    func() (string, error) { return m.Kernel, nil },
 		SinceBoot: func() (time.Duration, error) { return time.Since(m.booted), nil },
 		Grace:     time.Minute, Limits: m.Limits, Wait: m.Wait, Guard: m.Guard, Free: m.Free, MaxInMemory: m.MaxInMemory,
 		Notify: func(s engine.Snapshot) {

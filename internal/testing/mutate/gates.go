@@ -3,7 +3,7 @@ package mutate
 // gates are defects in who is found healthy, what is rolled back, and what a person's request clears.
 func gates() []Mutant {
 	const question = "internal/node/engine/cutoff.go"
-	const gate, rollback, clearance = "pkg/step/gate.go", "pkg/step/rollback.go", "pkg/plan/requested.go"
+	const gate, blame, rollback, clearance = "pkg/step/gate.go", "pkg/step/blame.go", "pkg/step/rollback.go", "pkg/plan/requested.go"
 	return []Mutant{
 		{What: "a gate polls the API server while it waits", File: question,
 			Old: "min(2*q.rest, longestRest)", New: "min(q.rest, longestRest)", Run: "TestPatience"},
@@ -34,13 +34,27 @@ func gates() []Mutant {
 			Old: "case d.f.Complaining < d.l.Health && d.f.Waited < d.l.Health+d.l.Soak:", New: "case d.f.Complaining >= 0:"},
 		{What: "a slow boot is accepted", File: gate, Old: "d.f.BootTook > d.l.Boot && ", New: "d.f.BootTook < 0 && "},
 		{What: "a node rolls back because the API server is down", File: gate,
-			Old: "\tcase len(complaints) == 0 && i.Lasted == 0:\n", New: "\tcase i.Lasted > d.l.Isolation:\n\t\treturn d.unhealthy(d.f.Unhealthy)\n\tcase len(complaints) == 0 && i.Lasted == 0:\n"},
-		{What: "a node that was cut off before its update rolls back", File: gate, Old: "case !i.Reached:", New: "case !i.Reached && len(complaints) == 0:"},
+			Old: "\tcase !explained && i.Lasted == 0:\n", New: "\tcase i.Lasted > d.l.Isolation:\n\t\treturn d.unhealthy(d.f.Unhealthy, \"\")\n\tcase !explained && i.Lasted == 0:\n"},
+		{What: "a node that was cut off before its update rolls back", File: gate, Old: "case !i.Reached:", New: "case !i.Reached && !explained:"},
 		{What: "a node that is cut off by its update waits for ever", File: gate, Old: "case i.Lasted >= d.l.Isolation:", New: "case i.Lasted < 0:"},
-		{What: "what a dead switch explains counts against the image", File: gate, Old: "if networkOnly(complaints) {", New: "if !networkOnly(complaints) {"},
+		{What: "what a dead switch explains counts against the image", File: blame, Old: "case of.Subject.network():", New: "case of.Subject.network() && of.Before:"},
 		{What: "a verdict of another boot lets the node return", File: gate,
 			Old: "r.Verdict.Healthy && r.Verdict.BootID != bootID &&", New: "r.Verdict.Healthy && r.Verdict.BootID == \"\" &&"},
-		{What: "nobody is blamed where no complaint names a device", File: gate, Old: "a.Failure.Blames = touched\n", New: "a.Failure.Blames = nil\n"},
+		{What: "nobody is blamed where no complaint names a device", File: blame, Old: "\t\treturn named(changed)\n", New: "\t\treturn nil\n"},
+		{What: "a BIOS is never at fault for what it drives", File: blame, Old: "return u.Class == inventory.BIOS || ", New: "return "},
+		{What: "a storage controller is at fault for a link", File: blame,
+			Old: "u.Class == inventory.StorageController && c.Class == inventory.Disk", New: "u.Class == inventory.StorageController"},
+		{What: "a device is blamed for another one of the job", File: blame, Old: "\t\treturn c.Device == u.Device\n", New: "\t\treturn true\n"},
+		{What: "what was wrong before counts against the image", File: blame, Old: "case c.Before || c.ofHost():", New: "case c.ofHost():"},
+		{What: "what the previous firmware mends acquits", File: blame,
+			Old: "case slices.ContainsFunc(c.Without, func(w Complaint) bool { return w.Subject.covers",
+			New: "case !slices.ContainsFunc(c.Without, func(w Complaint) bool { return w.Subject.covers"},
+		{What: "what the previous firmware shows is not looked at", File: blame, Old: "case len(c.Restored) == 0:", New: "case len(c.Restored) >= 0:"},
+		{What: "what nobody says counts as mended", File: blame, Old: "ReadySubject && c.Alone,", New: "BootSubject && c.Alone,"},
+		{What: "firmware is acquitted whose predecessor does not run", File: blame, Old: "case c.untried(u):", New: "case c.untried(u) && u.From == u.Version:"},
+		{What: "what is wrong with a held node is forgotten", File: "internal/node/engine/preflight.go",
+			Old: "b.Before = append(b.Before, c.Subject)", New: "_ = c"},
+		{What: "a machine that always boots slowly convicts an image", File: gate, Old: "\treturn again && ", New: "\treturn !again && "},
 		{What: "a rollback begins before everything was read back", File: rollback,
 			Old: "return i < 0 || r.Steps[i].Kind != plan.Verify", New: "return i < 0 || r.Steps[i].Kind != plan.Release"},
 		{What: "a rollback is decided twice", File: rollback, Old: "r.Rollback != nil || r.Released {", New: "r.Released {"},
