@@ -149,7 +149,7 @@ const (
 	ReasonQueueFull = "QueueFull"
 	// ReasonAborted: the rollout policy is aborted by its spec, so nothing is queued and nothing admitted.
 	ReasonAborted = "Aborted"
-	// ReasonWaitingForWave: the open wave of an update of the job does not include the node yet, or soaks.
+	// ReasonWaitingForWave: the open wave of an update of the job does not include the node yet, or soaks, or the update is in doubt.
 	ReasonWaitingForWave = "WaitingForWave"
 	// ReasonWaveEmpty: the open wave chooses no node that waits, and no node has succeeded yet.
 	ReasonWaveEmpty = "WaveEmpty"

@@ -64,8 +64,8 @@ type gate func(p *pass, c *candidate) (Reason, string)
 // other node, so budgetGates do not concern it.
 var (
 	gates = []gate{
-		(*pass).cancelled, (*pass).missing, (*pass).refuses, (*pass).behind, (*pass).busy, (*pass).open, (*pass).stopped, (*pass).denied,
-		(*pass).inWave,
+		(*pass).cancelled, (*pass).missing, (*pass).refuses, (*pass).behind, (*pass).busy, (*pass).open, (*pass).stopped, (*pass).doubtful,
+		(*pass).denied, (*pass).inWave,
 	}
 	budgetGates = []gate{(*pass).outside, (*pass).notReady, (*pass).quorum, (*pass).ledgerFull, (*pass).crowded, (*pass).exhausted}
 )

@@ -18,6 +18,7 @@ func Decide(f Facts) Decision {
 	p.measure()
 	p.adopt()
 	p.count()
+	p.loadDoubts()
 	p.followRollouts()
 	p.admitQueued()
 	return p.decision()

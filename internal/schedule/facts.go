@@ -147,6 +147,11 @@ type QuarantinedUpdate struct {
 // UnhealthyDevice is a device that Job left unhealthy.
 type UnhealthyDevice struct{ Name, Job string }
 
+// acquitted reports whether the job holds its node and no image is blamed for that.
+func (j *Job) acquitted() bool {
+	return j.State == Held && slices.ContainsFunc(j.Edges, func(e JobEdge) bool { return e.Verdict == Acquitted })
+}
+
 func (j *Job) entry() Entry { return Entry{Node: j.Node, Job: j.Name, UID: j.UID} }
 
 // waiting reports whether the job was not admitted yet.
@@ -259,7 +264,7 @@ const (
 	Quarantined     Reason = v1alpha1.ReasonQuarantined
 	DeviceUnhealthy Reason = v1alpha1.ReasonDeviceUnhealthy
 	ImageNotFound   Reason = v1alpha1.ReasonImageNotFound
-	// WaitingForWave: the open wave of an update does not include the node, or soaks. WaveEmpty: it chooses none of the nodes that wait,
+	// WaitingForWave: the open wave of an update does not include the node, or soaks, or the update is in doubt. WaveEmpty: it chooses none of the nodes that wait,
 	// and no node has succeeded yet.
 	WaitingForWave Reason = v1alpha1.ReasonWaitingForWave
 	WaveEmpty      Reason = v1alpha1.ReasonWaveEmpty

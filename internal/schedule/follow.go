@@ -163,6 +163,7 @@ func (p *pass) loadRunning(o *pool) {
 		j := p.jobs[entry.UID]
 		for _, e := range targets(j.Edges) {
 			switch r := o.rollout(e.Target); {
+			case j.acquitted(): // its node waits for a person, and the wave for none of it
 			case !o.judged[entry.UID]:
 				r.run(j)
 			case j.State == Held && e.Verdict == Failed:
@@ -247,6 +248,9 @@ func (p *pass) states(o *pool) []RolloutState {
 		}
 		if soaked := r.soaked(); why.reason == WaitingForWave && r.isJudged() && soaked.After(p.facts.Now) {
 			s.Soaks = soaked
+		}
+		if doubt := o.doubtOf(r.Target); why.reason != RolloutHalted && doubt != "" && r.waiting > 0 {
+			why = refusal{WaitingForWave, doubt}
 		}
 		s.Reason, s.Message = why.reason, why.message
 		switch {

@@ -29,7 +29,7 @@ func (p *pass) judge(o *pool) map[Target][]failure {
 	failures := map[Target][]failure{}
 	count := func(j *Job) {
 		for _, e := range targets(j.Edges) {
-			if e.Verdict == Unknown {
+			if !e.Verdict.counts() {
 				continue
 			}
 			r := o.rollout(e.Target)
@@ -55,7 +55,7 @@ func (p *pass) judge(o *pool) map[Target][]failure {
 	}
 	for _, e := range o.out.Ledger {
 		isJudged := counted[e.UID]
-		if j := p.jobs[e.UID]; !isJudged && j.State == Held && p.isFirst(o, e) {
+		if j := p.jobs[e.UID]; !isJudged && j.State == Held && !j.acquitted() && p.isFirst(o, e) {
 			count(j)
 			isJudged = true
 		}

@@ -43,6 +43,8 @@ type pool struct {
 	halts     []*rollout
 	judged    map[string]bool
 	unplanned bool
+	// doubts are about updates that no further node begins for now.
+	doubts []doubt
 }
 
 func newPool(policy Policy) *pool {

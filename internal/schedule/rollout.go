@@ -158,14 +158,28 @@ type Verdict int
 const (
 	// Unknown: the job has not ended, or its end says nothing about the image.
 	Unknown Verdict = iota
-	// Succeeded: the node passed its health gate with the image.
-	Succeeded
+	// Acquitted: the job left its node unhealthy, and blames no image for that.
+	Acquitted
+	// OnTrial: the job blames the image and has not ended: it restores the previous firmware to see whether that mends the node.
+	OnTrial
 	// Failed: the update failed on a device of the edge.
 	Failed
+	// Succeeded: the node passed its health gate with the image.
+	Succeeded
 )
 
-// targets are those of the edges, each once, with one verdict: a failure on any of its edges counts, and a success only where none of
-// them is unknown.
+// and is the verdict on two devices: a failure on either counts, and a success only where neither says anything else.
+func (v Verdict) and(o Verdict) Verdict {
+	if v == Succeeded || o != Succeeded && o > v {
+		return o
+	}
+	return v
+}
+
+// counts reports whether the verdict is one of the wave.
+func (v Verdict) counts() bool { return v == Succeeded || v == Failed }
+
+// targets are those of the edges, each once, with one verdict.
 func targets(edges []JobEdge) (out []JobEdge) {
 	for _, e := range edges { // in order of target
 		last := len(out) - 1
@@ -173,9 +187,7 @@ func targets(edges []JobEdge) (out []JobEdge) {
 			out = append(out, JobEdge{Edge{Target: e.Target}, e.Verdict})
 			continue
 		}
-		if e.Verdict == Failed || out[last].Verdict == Succeeded {
-			out[last].Verdict = e.Verdict
-		}
+		out[last].Verdict = out[last].Verdict.and(e.Verdict)
 	}
 	return out
 }
@@ -190,15 +202,12 @@ func EdgeOf(model, from, version string, digest v1alpha1.Digest) Edge {
 	return Edge{Target: Target{Model: cmp.Or(model, v1alpha1.AnyModel), Version: version, Digest: string(digest)}, From: from}
 }
 
-// WithEdge adds an edge to those of a job, in order. Of two devices with the same edge, the one that failed counts, and a
-// success counts only where neither is unknown.
+// WithEdge adds an edge to those of a job, in order. Two devices with the same edge have one verdict.
 func WithEdge(edges []JobEdge, e JobEdge) []JobEdge {
 	at, found := slices.BinarySearchFunc(edges, e, func(a, b JobEdge) int { return a.Edge.Compare(b.Edge) })
 	if !found {
 		return slices.Insert(edges, at, e)
 	}
-	if old := &edges[at].Verdict; e.Verdict == Failed || *old == Succeeded {
-		*old = e.Verdict
-	}
+	edges[at].Verdict = edges[at].Verdict.and(e.Verdict)
 	return edges
 }

@@ -106,7 +106,7 @@ func (s *spread) present(ledger []schedule.Entry, judged []string) map[schedule.
 		for _, j := range s.jobs {
 			es := edgesTo(j, target)
 			switch {
-			case len(es) == 0:
+			case len(es) == 0, j.State == schedule.Held && verdictOf(es) == schedule.Acquitted:
 			case placed[j.UID] && !slices.Contains(judged, j.UID):
 				p.running = append(p.running, s.nodes[j.Node])
 				for _, e := range es {
@@ -129,7 +129,7 @@ func edgesTo(j schedule.Job, target schedule.Target) []schedule.JobEdge {
 
 // verdictOf is the worst of the verdicts.
 func verdictOf(es []schedule.JobEdge) schedule.Verdict {
-	for _, v := range []schedule.Verdict{schedule.Failed, schedule.Unknown} {
+	for _, v := range []schedule.Verdict{schedule.Failed, schedule.OnTrial, schedule.Acquitted, schedule.Unknown} {
 		if slices.ContainsFunc(es, func(e schedule.JobEdge) bool { return e.Verdict == v }) {
 			return v
 		}
@@ -150,13 +150,14 @@ func (s *spread) expect() []string {
 		if j.State != schedule.Finished {
 			kept = append(kept, e)
 		}
-		if j.State != schedule.Finished && j.State != schedule.Held || slices.Contains(judged, e.UID) {
+		acquitted := j.State == schedule.Held && verdictOf(j.Edges) == schedule.Acquitted
+		if j.State != schedule.Finished && j.State != schedule.Held || slices.Contains(judged, e.UID) || acquitted {
 			continue
 		}
 		judged = append(judged, e.UID)
 		for _, target := range targets {
 			es := edgesTo(j, target)
-			if len(es) == 0 || verdictOf(es) == schedule.Unknown {
+			if v := verdictOf(es); len(es) == 0 || v != schedule.Failed && v != schedule.Succeeded {
 				continue
 			}
 			v := verdict{node: j.Node, ok: verdictOf(es) == schedule.Succeeded, held: j.State == schedule.Held}
@@ -178,17 +179,39 @@ func (s *spread) expect() []string {
 		s.advance(s.now, target, now[target])
 	}
 	var out []string
+	doubted := s.doubted(kept)
 	for _, j := range slices.SortedFunc(maps.Values(s.jobs), func(a, b schedule.Job) int { return a.Created.Compare(b.Created) }) {
 		busy := slices.ContainsFunc(kept, func(e schedule.Entry) bool { return e.Node == j.Node })
 		if j.State != schedule.Queued || busy || len(kept) >= int(s.policy.MaxUnavailable.IntVal) {
 			continue
 		}
-		allowed := !slices.ContainsFunc(j.Edges, func(e schedule.JobEdge) bool { return !s.allows(e.Edge, s.nodes[j.Node], now[e.Target]) })
+		allowed := !slices.ContainsFunc(j.Edges, func(e schedule.JobEdge) bool {
+			return doubted[e.Target] || !s.allows(e.Edge, s.nodes[j.Node], now[e.Target])
+		})
 		if !allowed {
 			continue
 		}
 		kept, out = append(kept, entry(j)), append(out, j.Name)
 		now = s.present(kept, judged)
+	}
+	return out
+}
+
+// doubted are the updates that somebody restores to see whether they are at fault, and those that two nodes were left unhealthy by.
+func (s *spread) doubted(ledger []schedule.Entry) map[schedule.Target]bool {
+	out := map[schedule.Target]bool{}
+	for _, target := range targets {
+		acquitted := 0
+		for _, e := range ledger {
+			switch j := s.jobs[e.UID]; {
+			case len(edgesTo(j, target)) == 0:
+			case verdictOf(edgesTo(j, target)) == schedule.OnTrial:
+				out[target] = true
+			case j.State == schedule.Held && verdictOf(edgesTo(j, target)) == schedule.Acquitted:
+				acquitted++
+			}
+		}
+		out[target] = out[target] || acquitted > 1
 	}
 	return out
 }
@@ -279,6 +302,12 @@ func TestWavesSpreadAsTheOracleSays(t *testing.T) {
 					func() schedule.Verdict {
 						return rapid.SampledFrom([]schedule.Verdict{schedule.Failed, schedule.Unknown}).Draw(t, "verdict")
 					})
+			},
+			"try the firmware before": func(t *rapid.T) {
+				s.end(s.jobs[pick(t, s.in(schedule.Admitted), "job")], schedule.Admitted, func() schedule.Verdict { return schedule.OnTrial })
+			},
+			"acquit": func(t *rapid.T) {
+				s.end(s.jobs[pick(t, s.in(schedule.Admitted), "job")], schedule.Held, func() schedule.Verdict { return schedule.Acquitted })
 			},
 			"end without verdict": func(t *rapid.T) {
 				j := s.jobs[pick(t, s.in(schedule.Admitted), "job")]

@@ -172,8 +172,12 @@ func (r *Reconciler) edges(ctx context.Context, jobs map[string]*v1alpha1.Firmwa
 // only where it holds the node, because a person is needed then.
 func verdictOn(j *v1alpha1.FirmwareJob, device string) schedule.Verdict {
 	switch {
+	case !j.Ended() && j.Blames(device):
+		return schedule.OnTrial
 	case !j.Ended():
 		return schedule.Unknown
+	case j.Failed() && j.FailureReason() == v1alpha1.ReasonUnhealthy && len(j.Status.Blamed) == 0:
+		return schedule.Acquitted
 	case !j.Failed():
 		return schedule.Succeeded
 	case !j.FailedOn(device):

@@ -4,7 +4,7 @@ package mutate
 func rollouts() []Mutant {
 	const waves, halt, follow, plan = "internal/schedule/waves.go", "internal/schedule/halt.go", "internal/schedule/follow.go",
 		"internal/schedule/rollout.go"
-	const fit, topology = "internal/schedule/refuse.go", "internal/schedule/topology.go"
+	const fit, topology, doubt = "internal/schedule/refuse.go", "internal/schedule/topology.go", "internal/schedule/doubt.go"
 	const calendar, wall = "internal/schedule/window/calendar.go", "internal/schedule/window/cursor.go"
 	return []Mutant{
 		{What: "the next wave opens while a node of this one runs", File: waves,
@@ -29,7 +29,13 @@ func rollouts() []Mutant {
 		{What: "a failure of a held job counts in each pass", File: halt,
 			Old: "isJudged := counted[e.UID]", New: "isJudged := e.UID == \"\""},
 		{What: "a job that has shown nothing counts as a failure", File: halt,
-			Old: "if e.Verdict == Unknown {", New: "if e.Verdict == Unknown && j.State == Held {"},
+			Old: "if !e.Verdict.counts() {", New: "if !e.Verdict.counts() && j.State == Held {"},
+		{What: "others begin while a node restores what ran before", File: doubt, Old: "case e.Verdict == OnTrial:", New: "case e.Verdict == OnTrial && j.State == Held:"},
+		{What: "nodes that blame no image never stop an update", File: doubt, Old: "const enoughAcquitted = 2", New: "const enoughAcquitted = 1000"},
+		{What: "one dead drive stops an update", File: doubt, Old: "const enoughAcquitted = 2", New: "const enoughAcquitted = 1"},
+		{What: "a wave waits for a node that blames no image", File: follow, Old: "case j.acquitted():", New: "case j.acquitted() && r.running > 0:"},
+		{What: "a node that blames no image is a failure of its wave", File: "internal/controller/rollout/plan.go", Run: "TestVerdictOn",
+			Old: "v1alpha1.ReasonUnhealthy && len(j.Status.Blamed) == 0:", New: "v1alpha1.ReasonUnhealthy && len(j.Status.Blamed) > 0:"},
 		{What: "resume lifts a halt that came with it", File: follow,
 			Old: "if o.Plan.resumes() {\n\t\t\tp.lift(o)\n\t\t}\n\t\tfailures := p.judge(o)\n",
 			New: "failures := p.judge(o)\n\t\tif o.Plan.resumes() {\n\t\t\tp.lift(o)\n\t\t\tfailures = nil\n\t\t}\n"},

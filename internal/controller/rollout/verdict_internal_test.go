@@ -1,0 +1,40 @@
+package rollout
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+)
+
+// What a job shows about an image. A node that is unhealthy and blames nobody is no failure of a wave.
+func TestVerdictOn(t *testing.T) {
+	blame := []v1alpha1.BlamedDevice{{Device: "nic", Message: "m"}}
+	failed := func(reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: reason}}
+	}
+	held := metav1.Condition{Type: v1alpha1.ConditionHeld, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUnhealthy}
+	gate := []v1alpha1.JobStep{{Name: "health", State: v1alpha1.StepFailed}}
+	for name, c := range map[string]struct {
+		status v1alpha1.FirmwareJobStatus
+		want   schedule.Verdict
+	}{
+		"it runs":                       {v1alpha1.FirmwareJobStatus{}, schedule.Unknown},
+		"it restores what ran before":   {v1alpha1.FirmwareJobStatus{Blamed: blame, Steps: gate}, schedule.OnTrial},
+		"it was rolled back":            {v1alpha1.FirmwareJobStatus{Blamed: blame, Steps: gate, Conditions: failed(v1alpha1.ReasonUnhealthy)}, schedule.Failed},
+		"it blames nobody":              {v1alpha1.FirmwareJobStatus{Steps: gate, Conditions: append(failed(v1alpha1.ReasonUnhealthy), held)}, schedule.Acquitted},
+		"it blames nobody, and is over": {v1alpha1.FirmwareJobStatus{Steps: gate, Conditions: failed(v1alpha1.ReasonUnhealthy)}, schedule.Acquitted},
+		"it blames somebody else": {
+			v1alpha1.FirmwareJobStatus{Blamed: []v1alpha1.BlamedDevice{{Device: "disk", Message: "m"}}, Steps: gate, Conditions: failed(v1alpha1.ReasonUnhealthy)},
+			schedule.Unknown,
+		},
+		"its write failed": {v1alpha1.FirmwareJobStatus{Conditions: append(failed("WriteFailed"), held)}, schedule.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.want, verdictOn(&v1alpha1.FirmwareJob{Status: c.status}, "nic"))
+		})
+	}
+}
