@@ -59,9 +59,9 @@ func (r report) succeeds(o v1alpha1.QuarantineReport) bool {
 	return o.Job == r.job && o.State == v1alpha1.ReportLifted && r.created.After(o.Time.Time)
 }
 
-// accuses reports whether the job blames a device for which it has the image, believed or not.
-func accuses(j *v1alpha1.FirmwareJob, d v1alpha1.Digest) bool {
+// accuses reports whether the job blames a device of the model for which it has the image, believed or not.
+func accuses(j *v1alpha1.FirmwareJob, about key) bool {
 	return slices.ContainsFunc(j.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool {
-		return u.Digest == d && slices.ContainsFunc(j.Status.Blamed, func(b v1alpha1.BlamedDevice) bool { return b.Device == u.Name })
+		return about == key{u.Digest, u.Model} && slices.ContainsFunc(j.Status.Blamed, func(b v1alpha1.BlamedDevice) bool { return b.Device == u.Name })
 	})
 }

@@ -136,7 +136,7 @@ func withdraw(q *v1alpha1.FirmwareQuarantine, fresh []report, job func(name stri
 		if job == nil || r.State != v1alpha1.ReportCounted || slices.ContainsFunc(fresh, func(o report) bool { return o.job == r.Job }) {
 			continue
 		}
-		if j := job(r.Job); j != nil && j.Failed() && !accuses(j, q.Spec.Digest) && !j.CreationTimestamp.After(r.Time.Time) {
+		if j := job(r.Job); j != nil && j.Failed() && !accuses(j, key{q.Spec.Digest, q.Spec.Model}) && !j.CreationTimestamp.After(r.Time.Time) {
 			r.State = v1alpha1.ReportWithdrawn
 		}
 	}

@@ -360,6 +360,22 @@ func TestAJobTakesItsReportBack(t *testing.T) {
 	assert.False(t, isEmpty(withdrawn()), "a job that is gone takes nothing back")
 }
 
+// One image for two models is two reports of a job, and it takes back one of them.
+func TestAReportIsAboutOneModel(t *testing.T) {
+	const other = "15b3:1017"
+	j := failing("j1", 1, model, 30)
+	j.Spec.Task.Devices = append(j.Spec.Task.Devices, v1alpha1.TaskDevice{Name: "n1-other", Version: "1", Digest: digest(1), Model: other})
+	j.Status.Blamed = append(j.Status.Blamed, v1alpha1.BlamedDevice{Device: "n1-other", Evidence: v1alpha1.EvidenceDevice})
+	var l ledger
+	l.record(j)
+	require.Len(t, l, 2)
+	j.Status.Blamed = j.Status.Blamed[:1]
+	j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue})
+	s := quarantine.Compute(quarantine.Facts{Jobs: jobs(j), Quarantines: l, Pool: pool, Job: func(string) *v1alpha1.FirmwareJob { return j }})
+	assert.True(t, blocks(s, 1, model), "it says so still")
+	assert.False(t, blocks(s, 1, other))
+}
+
 // A fleet that fails together fits into the quarantine, and one lift is enough for it.
 func TestOneLiftIsEnoughForAFleet(t *testing.T) {
 	for name, how := range map[string]func(*v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob{
