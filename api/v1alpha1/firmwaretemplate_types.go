@@ -113,7 +113,7 @@ type FirmwareTemplateStatus struct {
 	AssignedDevices []string `json:"assignedDevices,omitempty"`
 }
 
-// TemplateNodes counts nodes. On those that are neither upToDate nor outOfDate the template assigns nothing.
+// TemplateNodes counts nodes. On those that are neither upToDate nor outOfDate the template decides nothing.
 type TemplateNodes struct {
 	// selected by label and machine model.
 	// +optional
@@ -121,13 +121,13 @@ type TemplateNodes struct {
 	// upToDate nodes run the desired version on every assigned device.
 	// +optional
 	UpToDate int32 `json:"upToDate"`
-	// outOfDate nodes have an assigned device that does not run the desired version, whatever the cause.
+	// outOfDate nodes have a device of the outOfDate ones.
 	// +optional
 	OutOfDate int32 `json:"outOfDate"`
 }
 
-// TemplateDevices counts devices. Those that are neither upToDate nor outOfDate match but are not assigned by the template: a pin
-// decides them, they conflict, or the template is paused.
+// TemplateDevices counts devices. Those that are neither upToDate nor outOfDate match but are not the template's: a pin decides them,
+// they conflict, or the template is paused.
 type TemplateDevices struct {
 	// matched by a rule of the template.
 	// +optional
@@ -135,14 +135,15 @@ type TemplateDevices struct {
 	// upToDate devices are assigned and run the desired version.
 	// +optional
 	UpToDate int32 `json:"upToDate"`
-	// outOfDate devices are assigned and do not run the desired version, whatever the cause.
+	// outOfDate devices do not run the desired version, whatever the cause. All are assigned but those that a pin which matches nothing
+	// may mean: they are blocked before that.
 	// +optional
 	OutOfDate int32 `json:"outOfDate"`
 	// failed are those of outOfDate whose last update to the desired image failed.
 	// +optional
 	Failed int32 `json:"failed"`
 	// blocked are those of outOfDate that cannot be updated now, for example because there is no image for the board, the source
-	// is not ready, or downgrades are forbidden.
+	// is not ready, downgrades are forbidden, or a pin of the node matches nothing.
 	// +optional
 	Blocked int32 `json:"blocked"`
 	// conflicting devices are matched by another rule or pin too.

@@ -423,17 +423,21 @@ func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules [
 			t.Conflicts = append(t.Conflicts, ConflictOn{o.Name, d.Conflict})
 		}
 		f := d.Firmware
+		held, mine := d.Blocked != nil && d.Blocked.Reason == v1alpha1.ReasonNoMatch, originOf(f, 0).Name == name && originOf(f, 0).Kind == v1alpha1.OriginTemplate
 		switch {
-		case f == nil && d.Blocked != nil:
-		case f == nil && d.Conflict == nil:
+		case f == nil && d.Conflict == nil && !held:
 			t.Unassigned++
-		case originOf(f, 0).Kind != v1alpha1.OriginTemplate || originOf(f, 0).Name != name:
-		case p.Outcome == plan.UpToDate && (d.Blocked == nil || d.Blocked.Reason != v1alpha1.ReasonNoMatch):
+		case !mine && !held:
+		case p.Outcome == plan.UpToDate && !held:
 			list = &t.Devices
 			t.Applied++
 			w.inEffect[name+"/"+o.Spec.NodeName] = append(w.inEffect[name+"/"+o.Spec.NodeName], true)
 		default:
-			list = &t.Devices
+			if mine {
+				list = &t.Devices
+			} else {
+				t.Withheld++
+			}
 			t.NotApplied++
 			w.inEffect[name+"/"+o.Spec.NodeName] = append(w.inEffect[name+"/"+o.Spec.NodeName], false)
 			switch {

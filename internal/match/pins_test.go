@@ -123,6 +123,20 @@ func TestUnmatchedPinHolds(t *testing.T) {
 	assert.Empty(t, s.unmatched())
 	s.pin(v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "NVIDIA"})
 	assert.Nil(t, s.device.Spec.Firmware, "the pin assigns nothing any more, and the template nothing yet")
+	want := Counts{Matched: 1, NotApplied: 1, Blocked: 1, Withheld: 1}
+	tally, _ = s.ix.Tally("t")
+	assert.Equal(t, want, tally.Counts)
+	assert.Equal(t, []BlockOn{{"d", Block{Reason: v1alpha1.ReasonNoMatch, By: Party{v1alpha1.OriginPin, "n", "a"}}}}, tally.Blocks)
+	assert.Empty(t, tally.Devices, "it is not assigned")
+
+	s.pins()
+	s.wants("2.0", "t")
+	s.pin(v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "NVIDIA"})
+	s.template("u", "3.0")
+	s.remove("t")
+	s.wants("2.0", "t")
+	tally, _ = s.ix.Tally("u")
+	assert.Equal(t, want, tally.Counts, "what another template assigned stays")
 }
 
 // A card that cannot be read may be the one that is meant; a scan that never ended knows of no pin that it is unmatched.

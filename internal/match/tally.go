@@ -28,7 +28,7 @@ type Tally struct {
 	// those with a device of NotApplied. The others have neither.
 	NodesApplied, NodesNotApplied int32
 	Counts
-	// Devices are the first 50 of Applied and NotApplied in order of name.
+	// Devices are the first 50 of Applied and NotApplied in order of name, without those withheld.
 	Devices []string
 	// Nearest is what comes nearest to a match where nothing matches; nil where something does, and where no chosen node has a
 	// device of the class of a rule.
@@ -58,13 +58,15 @@ type BlockOn struct {
 type Counts struct {
 	// Matched by a rule of the template, whatever came of it.
 	Matched int32
-	// Applied and NotApplied together are the devices the template's firmware is in effect for.
+	// Applied and NotApplied together are the devices that the template decides for; but for those withheld, its firmware is in effect
+	// there.
 	Applied, NotApplied int32
 	// Updating, Blocked, Failed, Pending and Mismatched say why it is not applied; a device counts once. Mismatched
 	// devices are only validated.
 	Updating, Blocked, Failed, Pending, Mismatched int32
-	// Waiting are those of Blocked whose source is being prepared.
-	Waiting int32
+	// Waiting are those of Blocked whose source is being prepared, and Withheld those of it that the template has not assigned, because a
+	// pin that matches nothing may mean them.
+	Waiting, Withheld int32
 	// Conflicting devices are claimed by several parties, this template among them.
 	Conflicting int32
 	// Unassigned devices match, but the template is paused and had not assigned them before.
@@ -84,12 +86,10 @@ const (
 	pending
 	mismatched
 	waiting
+	withheld
 	conflicting
 	unassigned
 )
-
-// inEffectMark is set for the devices that the template's firmware is in effect for.
-const inEffectMark = applied | notApplied
 
 // contribution is what a device adds to the tally of a template.
 type contribution struct {
@@ -125,11 +125,13 @@ func (d *device) markFor(t *template) mark {
 	if conflict {
 		m |= conflicting
 	}
-	f := d.decision.Firmware
-	if templateOf(f) != t.name {
-		if f == nil && d.decision.Conflict == nil && !d.decision.heldOff() {
-			m |= unassigned
-		}
+	switch f := d.decision.Firmware; {
+	case templateOf(f) == t.name:
+	case d.decision.heldOff():
+		m |= withheld
+	case f == nil && d.decision.Conflict == nil:
+		return m | unassigned
+	default:
 		return m
 	}
 	verdict := d.decision.Verdict
@@ -166,7 +168,7 @@ func (t *template) count(d *device, m mark, n int32) {
 		{matched, &t.counts.Matched}, {applied, &t.counts.Applied}, {notApplied, &t.counts.NotApplied},
 		{updating, &t.counts.Updating}, {blocked, &t.counts.Blocked}, {failed, &t.counts.Failed},
 		{pending, &t.counts.Pending}, {mismatched, &t.counts.Mismatched}, {waiting, &t.counts.Waiting},
-		{conflicting, &t.counts.Conflicting}, {unassigned, &t.counts.Unassigned},
+		{withheld, &t.counts.Withheld}, {conflicting, &t.counts.Conflicting}, {unassigned, &t.counts.Unassigned},
 	} {
 		if m&c.mark != 0 {
 			*c.sum += n
@@ -177,7 +179,7 @@ func (t *template) count(d *device, m mark, n int32) {
 		is    bool
 		names *firsts
 	}{
-		{m&matched != 0, t.matched}, {m&inEffectMark != 0, t.assigned},
+		{m&matched != 0, t.matched}, {m&(applied|notApplied) != 0 && m&withheld == 0, t.assigned},
 		{m&conflicting != 0, t.conflicting}, {m&blocked != 0, t.blocked}, {m&failed != 0, t.failed},
 	} {
 		switch {

@@ -83,7 +83,7 @@ func differences(n *match.Near) string {
 
 func applied(t match.Tally) string {
 	return fmt.Sprintf("%d of %s run the desired firmware", t.Applied,
-		text.Quantity(int(t.Applied+t.NotApplied), "assigned device", "assigned devices"))
+		text.Quantity(int(t.Applied+t.NotApplied-t.Withheld), "assigned device", "assigned devices"))
 }
 
 func joined(sentences ...string) string {

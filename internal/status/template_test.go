@@ -52,6 +52,7 @@ func TestTemplateConditions(t *testing.T) {
 		},
 		{"waits for the source", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Blocked: 1, Waiting: 1}, Blocks: blocked(v1alpha1.ReasonSourceNotReady)}, v1alpha1.ReasonSourceNotReady, v1alpha1.ConditionReconciling, []string{"kubectl describe firmwaresource s"}},
 		{"blocked", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Blocked: 1}, Blocks: blocked(v1alpha1.ReasonSourceNotFound)}, v1alpha1.ReasonSourceNotFound, v1alpha1.ConditionStalled, []string{"n1-nic", `"s" does not exist`}},
+		{"held by a pin", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Blocked: 1, Withheld: 1}, Blocks: blocked(v1alpha1.ReasonNoMatch)}, v1alpha1.ReasonNoMatch, v1alpha1.ConditionStalled, []string{"0 of 0 assigned devices", "1 device is blocked (first: n1-nic): The ", "matches no device"}},
 		{"only validated", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Mismatched: 1}}, v1alpha1.ReasonOutOfDate, v1alpha1.ConditionStalled, []string{"Validate"}},
 		{"conflict", match.Tally{Counts: match.Counts{Matched: 1, Conflicting: 1}, Conflicts: conflicts}, v1alpha1.ReasonConflict, v1alpha1.ConditionStalled, []string{`"a" and rule "r" of FirmwareTemplate "b"`}},
 		{"paused", match.Tally{Paused: true, Counts: match.Counts{Matched: 2, Applied: 1, Unassigned: 1}}, v1alpha1.ReasonPaused, "", []string{"1 matching device is not assigned", "Active"}},

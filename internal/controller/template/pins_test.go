@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -43,6 +44,11 @@ func TestUnmatchedPin(t *testing.T) {
 	assert.Contains(t, c.Message, `Pin "pin" matches no device: `+a+" is closest, but differs in vendor (the device reports 15b3")
 	assert.Nil(t, f.device(a).Spec.Firmware)
 	f.awaitWarning("NodeFirmware", "a", v1alpha1.ReasonNoMatch)
+	got := f.awaitReady("t", v1alpha1.ReasonNoMatch, status.FailedStatus)
+	assert.Equal(t, v1alpha1.TemplateDevices{Matched: 1, OutOfDate: 1, Blocked: 1}, got.Status.Devices)
+	assert.Empty(t, got.Status.AssignedDevices)
+	ready := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionReady)
+	assert.Contains(t, ready.Message, `1 device is blocked (first: `+a+`): The pin "pin" of NodeFirmware "a" matches no device`)
 
 	f.edit(pins, func() { pins.Spec.Pins[0].Selector.Vendor = "15b3" })
 	f.awaitVersion(a, v1, "a")
