@@ -19,11 +19,11 @@ const (
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// SourceFinalizer keeps a FirmwareSource until no template or pin refers to it.
 	SourceFinalizer = "nodefirmware.io/source"
-	// JobFinalizer keeps a FirmwareJob that may have begun until its node has let go of it and the sources list the images
-	// that it reported as bad.
+	// JobFinalizer keeps a FirmwareJob that may have begun until its node has let go of it and FirmwareQuarantines list what it
+	// blamed.
 	JobFinalizer = "nodefirmware.io/job"
 	// ConfirmGoneAnnotation on a FirmwareJob, with any value, says that a person made sure that the job is no longer running anywhere. It
-	// counts when the Node of the job does not exist, and when the job has ended and no source records its report.
+	// counts when the Node of the job does not exist, and when the job has ended and no FirmwareQuarantine lists its report.
 	ConfirmGoneAnnotation = "nodefirmware.io/confirm-gone"
 	// ObsoleteLabel, with the value "true", is on a NodeFirmware while its status lists obsolete references. It is absent
 	// otherwise. The operator writes it.

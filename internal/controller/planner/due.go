@@ -233,7 +233,7 @@ func (f facts) cleared() int {
 }
 
 // isPassing reports whether the job failed for a reason that says nothing about an image, so that trying again by itself is
-// right, but with growing pauses. NoHandler is the operator's own reason: no node ever took up the job.
+// right, but with growing pauses. NoRunner is the operator's own reason: no node ever took up the job.
 func isPassing(j *v1alpha1.FirmwareJob) bool {
 	reason := j.FailureReason()
 	return reason == v1alpha1.ReasonNoRunner || step.Reason(reason).Passing()

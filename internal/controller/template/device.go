@@ -112,7 +112,7 @@ func (r *Reconciler) report(a *assignment) {
 	}
 }
 
-// warnPins emits the event on the NodeFirmware too, because its pins conflict and its status is written by the daemon.
+// warnPins emits the event on the NodeFirmware too, because its pins conflict and no condition of it says so.
 func (r *Reconciler) warnPins(a *assignment, reason string) {
 	pins := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: a.object.Spec.NodeName}}
 	pins.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeFirmware"))
