@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,18 @@ type DesiredFirmware struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
 	Path []UpgradeStep `json:"path,omitempty"`
+}
+
+// Images are those that a device may be flashed with on the way to the firmware, its own first; none where there is no firmware.
+func (f *DesiredFirmware) Images() []Digest {
+	if f == nil {
+		return nil
+	}
+	out := []Digest{f.Digest}
+	for _, s := range f.Path {
+		out = append(out, s.Digest)
+	}
+	return slices.DeleteFunc(out, func(d Digest) bool { return d == "" })
 }
 
 // NodeDeviceStatus is what the daemon read from the hardware. Only the conditions Conflict and Blocked are written by

@@ -239,11 +239,6 @@ func AssignedTo(d *v1alpha1.NodeDevice) *Assigned {
 	return &Assigned{DesiredFirmware: *d.Spec.Firmware, Origin: d.Spec.Origin}
 }
 
-// takes reports whether the image is the desired one or one on the way to it.
-func (a *Assigned) takes(image v1alpha1.Digest) bool {
-	return a.Digest == image || slices.ContainsFunc(a.Path, func(s v1alpha1.UpgradeStep) bool { return s.Digest == image })
-}
-
 // Desired is the firmware that should run; nil where nothing is assigned.
 func (a *Assigned) Desired() *v1alpha1.DesiredFirmware {
 	if a == nil {

@@ -128,7 +128,7 @@ func (ix *Index) refreshTakers(image v1alpha1.Digest) {
 		}
 	}
 	for _, d := range ix.devices {
-		if d.current != nil && d.current.takes(image) {
+		if slices.Contains(d.current.Desired().Images(), image) {
 			ix.refresh(d)
 		}
 	}

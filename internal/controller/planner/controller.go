@@ -134,7 +134,7 @@ func (r *Reconciler) toTakers(ctx context.Context, o client.Object) []reconcile.
 	}
 	var out []reconcile.Request
 	for i := range devices.Items {
-		if slices.Contains(desiredImages(&devices.Items[i]), q.Spec.Digest) {
+		if slices.Contains(devices.Items[i].Spec.Firmware.Images(), q.Spec.Digest) {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: devices.Items[i].Spec.NodeName}})
 		}
 	}

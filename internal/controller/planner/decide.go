@@ -224,22 +224,7 @@ func (f facts) stillDesires(held *v1alpha1.FirmwareJob) bool {
 func desires(d *v1alpha1.NodeDevice, u *v1alpha1.TaskDevice) bool {
 	w := d.Spec.Firmware
 	return w != nil && w.Policy == v1alpha1.PolicyApply && d.Status.UniqueID == u.UniqueID &&
-		slices.Contains(desiredImages(d), u.Digest)
-}
-
-// desiredImages are the images of the desired version and of those on the way to it.
-func desiredImages(d *v1alpha1.NodeDevice) []v1alpha1.Digest {
-	w := d.Spec.Firmware
-	if w == nil {
-		return nil
-	}
-	out := []v1alpha1.Digest{w.Digest}
-	for _, step := range w.Path {
-		if step.Digest != "" {
-			out = append(out, step.Digest)
-		}
-	}
-	return out
+		slices.Contains(w.Images(), u.Digest)
 }
 
 // sameWork ignores where an update comes from: an edit that changes neither device, version nor image does not cost a job

@@ -436,9 +436,10 @@ func TestKeepsImagesOfActiveJobs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			flashed, back, unused, assigned := b.file("a", "A"), b.file("b", "B"), b.file("c", "C"), b.file("d", "D")
+			flashed, back, unused, assigned, between := b.file("a", "A"), b.file("b", "B"), b.file("c", "C"), b.file("d", "D"), b.file("e", "E")
 			back.Images[0].Version, unused.Images[0].Version, assigned.Images[0].Version = "22.40.1000", "22.39.1000", "22.38.1000"
-			b.create("src", flashed, back, unused, assigned)
+			between.Images[0].Version = "22.37.1000"
+			b.create("src", flashed, back, unused, assigned, between)
 			b.create("other", b.file("other", "OTHER"))
 			_, err := b.reconcile("src")
 			require.NoError(t, err)
@@ -455,7 +456,7 @@ func TestKeepsImagesOfActiveJobs(t *testing.T) {
 				return err == nil
 			}
 			device := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: v1alpha1.NodeDeviceSpec{
-				Firmware: &v1alpha1.DesiredFirmware{Digest: assigned.Digest},
+				Firmware: &v1alpha1.DesiredFirmware{Digest: assigned.Digest, Path: []v1alpha1.UpgradeStep{{Digest: between.Digest}, {}}},
 			}}
 			require.NoError(t, b.client.Create(t.Context(), device))
 			require.NoError(t, change(b))
@@ -474,6 +475,7 @@ func TestKeepsImagesOfActiveJobs(t *testing.T) {
 			assert.True(t, inStore(flashed))
 			assert.True(t, inStore(back))
 			assert.True(t, inStore(assigned))
+			assert.True(t, inStore(between), "an image on the way to the assigned one")
 			assert.Equal(t, name == "the source is deleted", inStore(unused), "a source that is deleted waits for the job")
 
 			job.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue}}
@@ -484,7 +486,7 @@ func TestKeepsImagesOfActiveJobs(t *testing.T) {
 				require.NoError(t, err)
 			}
 			collected()
-			for _, f := range []v1alpha1.FirmwareFile{flashed, back, unused, assigned} {
+			for _, f := range []v1alpha1.FirmwareFile{flashed, back, unused, assigned, between} {
 				assert.False(t, inStore(f))
 			}
 		})

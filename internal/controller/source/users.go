@@ -74,17 +74,20 @@ func needs(j *v1alpha1.FirmwareJob, source *v1alpha1.FirmwareSource) bool {
 	})
 }
 
-// collect deletes the images that nobody needs: no source, no unfinished job, and no device that is to run one.
+// collect deletes the images that nobody needs: no source, no unfinished job, and no device that is to run one, if only on the way to another.
 func (r *Reconciler) collect(ctx context.Context) error {
 	return r.Store.Collect(func() ([]inventory.Digest, error) {
 		var jobs v1alpha1.FirmwareJobList
 		if err := r.Reader.List(ctx, &jobs); err != nil {
 			return nil, fmt.Errorf("list firmware jobs: %w", err)
 		}
-		var out []inventory.Digest
+		var needed []v1alpha1.Digest
 		for i := range jobs.Items {
-			if !jobs.Items[i].Ended() {
-				out = append(out, imagesOf(&jobs.Items[i])...)
+			if jobs.Items[i].Ended() {
+				continue
+			}
+			for _, u := range jobs.Items[i].Spec.Task.Devices {
+				needed = append(needed, u.Digest, u.RollbackDigest)
 			}
 		}
 		// A device keeps its assignment for a while after the source was edited, and a job may come of it. Its copy in the cache
@@ -94,10 +97,12 @@ func (r *Reconciler) collect(ctx context.Context) error {
 			return nil, fmt.Errorf("list devices: %w", err)
 		}
 		for i := range devices.Items {
-			if desired := devices.Items[i].Spec.Firmware; desired != nil {
-				if digest, err := inventory.ParseDigest(string(desired.Digest)); err == nil {
-					out = append(out, digest)
-				}
+			needed = append(needed, devices.Items[i].Spec.Firmware.Images()...)
+		}
+		var out []inventory.Digest
+		for _, d := range needed {
+			if digest, err := inventory.ParseDigest(string(d)); err == nil {
+				out = append(out, digest)
 			}
 		}
 		return out, nil
@@ -118,19 +123,6 @@ func (r *Reconciler) collectRegularly(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// imagesOf lists the images that a job flashes or rolls back to.
-func imagesOf(j *v1alpha1.FirmwareJob) []inventory.Digest {
-	var out []inventory.Digest
-	for _, u := range j.Spec.Task.Devices {
-		for _, d := range []v1alpha1.Digest{u.Digest, u.RollbackDigest} {
-			if digest, err := inventory.ParseDigest(string(d)); err == nil {
-				out = append(out, digest)
-			}
-		}
-	}
-	return out
 }
 
 const (
@@ -235,7 +227,7 @@ const (
 	// maxImages bounds status.images, as the API does.
 	maxImages = 512
 	// maxSize bounds what a source describes, in bytes of JSON: its spec, the copy of it that kubectl keeps in an annotation, and the
-	// list of its images. With its quarantine the object stays under 256 KiB then.
+	// list of its images. With its conditions the object stays under 256 KiB then.
 	maxSize = 128 << 10
 	// fileFields is what the API server notes of one file beside its URL: which fields of it who wrote.
 	fileFields = 200
