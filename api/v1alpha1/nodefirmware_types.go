@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // NodeFirmwareSpec holds the pins and requests of a person for one node.
 type NodeFirmwareSpec struct {
@@ -294,4 +298,18 @@ type HealthVerdict struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=512
 	Complaints []string `json:"complaints,omitempty"`
+}
+
+// ReportsWithin is longer than a daemon that scans every five minutes goes without a report: at rest it makes one an hour.
+const ReportsWithin = 75 * time.Minute
+
+// ReportedAt is when the daemon last changed its report in a NodeFirmware, by the clock of the API server; nil for never.
+func ReportedAt(o metav1.Object) *metav1.Time {
+	var last *metav1.Time
+	for _, m := range o.GetManagedFields() {
+		if m.Manager == FieldOwnerDaemon && m.Time != nil && (last == nil || last.Before(m.Time)) {
+			last = m.Time
+		}
+	}
+	return last
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
-// NodeConditions are the condition types of a NodeFirmware; the daemon writes all of them.
+// NodeConditions are the condition types of a NodeFirmware that its daemon writes.
 var NodeConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
 	v1alpha1.ConditionHeld, v1alpha1.ConditionDegraded, v1alpha1.ConditionHealthy,
@@ -281,24 +281,26 @@ type Silence struct {
 	Since *metav1.Time
 	// NodeNotReady says that the Node itself does not.
 	NodeNotReady bool
-	// Pod of the daemon, with what keeps it from being ready; empty where there is none.
+	// Pod of the daemon; empty where there is none. Trouble is what keeps it from being ready; empty where it is ready.
 	Namespace, Pod, Trouble string
 }
 
-// Daemon brings the condition DaemonReady of a NodeFirmware up to date. A daemon that was never silent is not mentioned.
+// Daemon brings the condition DaemonReady of a NodeFirmware up to date. A daemon whose pod was never found wanting is not mentioned.
 func Daemon(s *Silence, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	mentioned := meta.FindStatusCondition(old, v1alpha1.ConditionDaemonReady) != nil
 	switch {
-	case s != nil:
-		c := s.condition()
-		c.Message = text.Clip(c.Message, maxMessage)
-		return Merge(old, generation, now, DaemonConditions, c)
-	case meta.FindStatusCondition(old, v1alpha1.ConditionDaemonReady) != nil:
+	case s != nil && (mentioned || !s.ready()):
+		return Merge(old, generation, now, DaemonConditions, s.condition())
+	case mentioned:
 		return Merge(old, generation, now, DaemonConditions, Condition{
 			v1alpha1.ConditionDaemonReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "The daemon of the node reports.",
 		})
 	}
 	return Merge(old, generation, now, DaemonConditions)
 }
+
+// ready reports whether the daemon's pod is, though no report comes.
+func (s *Silence) ready() bool { return !s.NodeNotReady && s.Pod != "" && s.Trouble == "" }
 
 func (s *Silence) condition() Condition {
 	since := "has never reported"
@@ -307,6 +309,9 @@ func (s *Silence) condition() Condition {
 	}
 	c := Condition{Type: v1alpha1.ConditionDaemonReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotReporting}
 	switch {
+	case s.ready():
+		c.Status = metav1.ConditionTrue
+		c.Message = fmt.Sprintf("The daemon %s, and its pod %s is ready. To see what it does: kubectl -n %s logs %[2]s", since, s.Pod, s.Namespace)
 	case s.NodeNotReady:
 		c.Reason = v1alpha1.ReasonNodeNotReady
 		c.Message = fmt.Sprintf("The daemon %s; the Node is not Ready.", since)
@@ -320,7 +325,7 @@ func (s *Silence) condition() Condition {
 	return c
 }
 
-// ProvenanceConditions are the condition types of a NodeFirmware that the operator writes; the others are the daemon's.
+// ProvenanceConditions are the condition types of a NodeFirmware that say whether it is obsolete. The operator writes them.
 var ProvenanceConditions = []string{v1alpha1.ConditionCurrent}
 
 // Provenance brings the condition Current of a NodeFirmware up to date: whether every object that the firmware of its devices

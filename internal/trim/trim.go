@@ -17,7 +17,11 @@ import (
 // from the API server.
 func Object(o any) (any, error) {
 	if m, err := meta.Accessor(o); err == nil {
+		reported := v1alpha1.ReportedAt(m)
 		m.SetManagedFields(nil)
+		if n, ok := o.(*v1alpha1.NodeFirmware); ok && reported != nil {
+			n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: v1alpha1.FieldOwnerDaemon, Time: reported}}
+		}
 	}
 	switch o := o.(type) {
 	case *corev1.Node:
@@ -71,7 +75,7 @@ func device(o *v1alpha1.NodeDevice) {
 	}
 }
 
-// firmware drops the lists that the daemon keeps for people.
+// firmware drops the lists that the daemon keeps for people. When it reported last is all that is kept of the managed fields.
 func firmware(o *v1alpha1.NodeFirmware) {
 	o.Status.Steps = nil
 	conditions(o.Status.Conditions)

@@ -43,6 +43,20 @@ func TestOnlyTheseFieldsAreDropped(t *testing.T) {
 	}
 }
 
+// A daemon that does not report is told by the clock of the API server.
+func TestALastReportIsKept(t *testing.T) {
+	at := metav1.NewTime(time.Unix(5, 0))
+	n := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
+		{Manager: "kubectl", Time: &metav1.Time{Time: time.Unix(6, 0)}},
+		{Manager: v1alpha1.FieldOwnerDaemon, Time: &at, Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`)},
+	}}}
+	for range 2 {
+		_, err := Object(n)
+		require.NoError(t, err)
+		assert.Equal(t, []metav1.ManagedFieldsEntry{{Manager: v1alpha1.FieldOwnerDaemon, Time: &at}}, n.ManagedFields)
+	}
+}
+
 func TestTheStepsOfAFailedJobSayWhy(t *testing.T) {
 	for kind, want := range map[string]string{v1alpha1.ConditionComplete: "", v1alpha1.ConditionFailed: "broken"} {
 		j := &v1alpha1.FirmwareJob{Status: v1alpha1.FirmwareJobStatus{

@@ -84,7 +84,7 @@ var (
 	// firmwareChanges passes what a person requests, which machine it is requested for, and that a daemon reports again.
 	firmwareChanges = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
 		return a.Generation != b.Generation || !ptr.Equal(pinnedTo(a), pinnedTo(b)) ||
-			isSilent(b) && !a.Status.LastScanTime.Equal(b.Status.LastScanTime)
+			isSilent(b) && !v1alpha1.ReportedAt(a).Equal(v1alpha1.ReportedAt(b))
 	})
 	// jobChanges passes what ends the wait for a job of a Node that is gone.
 	jobChanges = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {

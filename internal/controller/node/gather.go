@@ -25,7 +25,7 @@ type facts struct {
 	node *corev1.Node
 	// firmware is nil when there is none.
 	firmware *v1alpha1.NodeFirmware
-	// silence is why the daemon does not report; nil where no report is overdue, or its pod is ready.
+	// silence is why the daemon does not report; nil where no report is overdue.
 	silence *status.Silence
 	// goneSince is when this process first saw that the Node is gone, and retention how long its history is kept then. The
 	// devices and jobs are those that are left of it.
@@ -114,9 +114,7 @@ func read(ctx context.Context, from client.Reader, name string) (facts, error) {
 }
 
 const (
-	// reportsWithin is how long a daemon may take between two reports: at rest it makes one an hour.
-	reportsWithin = 75 * time.Minute
-	// startsWithin is how long it may take to its first report.
+	// startsWithin is how long a daemon may take to its first report.
 	startsWithin = 10 * time.Minute
 	// looksAgain is how often the pod of a daemon that is overdue is looked at.
 	looksAgain = 10 * time.Minute
@@ -125,21 +123,21 @@ const (
 // daemonPods are the pods of the DaemonSet.
 var daemonPods = client.MatchingLabels{"app.kubernetes.io/name": "node-firmware-operator", "app.kubernetes.io/component": "daemon"}
 
-// overdue is for how long a report of the node's daemon is overdue; negative is how long it still has. The time of a report is by the
-// clock of the node, so that what is overdue has to be proven by the daemon's pod.
+// overdue is for how long a report of the node's daemon is overdue; negative is how long it still has. What keeps it is in the pod of the
+// daemon.
 func overdue(o *v1alpha1.NodeFirmware, now time.Time) time.Duration {
-	last := o.Status.LastScanTime
+	last := v1alpha1.ReportedAt(o)
 	if last == nil {
 		return now.Sub(o.CreationTimestamp.Time) - startsWithin
 	}
-	within := max(reportsWithin, o.Spec.ScanThreshold.Duration(0)+startsWithin)
+	within := max(v1alpha1.ReportsWithin, o.Spec.ScanThreshold.Duration(0)+startsWithin)
 	return now.Sub(last.Time) - within
 }
 
-// silence says why the daemon of a node whose report is overdue says nothing; nil where its pod is ready. It reads the pods of this node
-// only: thousands of them are no part of the operator's memory.
+// silence says why the daemon of a node whose report is overdue says nothing. It reads the pods of this node only: thousands of them are
+// no part of the operator's memory.
 func (r *Reconciler) silence(ctx context.Context, n *corev1.Node, o *v1alpha1.NodeFirmware) (*status.Silence, error) {
-	out := &status.Silence{Since: o.Status.LastScanTime, Namespace: r.namespace}
+	out := &status.Silence{Since: v1alpha1.ReportedAt(o), Namespace: r.namespace}
 	ready := func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	}
@@ -155,7 +153,7 @@ func (r *Reconciler) silence(ctx context.Context, n *corev1.Node, o *v1alpha1.No
 		for i := range pods.Items {
 			if p := &pods.Items[i]; on != "" || isFor(p, n.Name) {
 				if out.Pod, out.Trouble = p.Name, trouble(p); out.Trouble == "" {
-					return nil, nil
+					return out, nil
 				}
 			}
 		}
@@ -206,5 +204,6 @@ func trouble(p *corev1.Pod) string {
 
 // isSilent reports whether the object says that the daemon does not report.
 func isSilent(o *v1alpha1.NodeFirmware) bool {
-	return meta.IsStatusConditionFalse(o.Status.Conditions, v1alpha1.ConditionDaemonReady)
+	c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionDaemonReady)
+	return c != nil && c.Reason != v1alpha1.ReasonSucceeded
 }

@@ -12,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -73,18 +75,26 @@ func TestDaemonReady(t *testing.T) {
 	says(v1alpha1.ReasonNotReporting, "Its pod: CrashLoopBackOff; it ended with exit code 1: the state is of a newer version. To see more: kubectl -n "+apitest.Namespace+" describe pod daemon-x")
 	assert.Len(t, recorder.Events, 1, "said once")
 
-	reports := func() {
-		o := c.awaitFirmware("n")
-		o.Status.LastScanTime = &metav1.Time{Time: now}
-		require.NoError(t, c.Client.Status().Update(t.Context(), o))
+	report := func(scanned time.Time) string {
+		require.NoError(t, fieldset.ApplyNode(t.Context(), c.Client, "n", v1alpha1.NodeFirmwareStatus{LastScanTime: &metav1.Time{Time: scanned}}))
+		return v1alpha1.ReportedAt(c.awaitFirmware("n")).UTC().Format(time.RFC3339)
 	}
-	reports()
-	says(v1alpha1.ReasonSucceeded, "reports")
-	now = now.Add(reportsWithin + time.Minute)
-	says(v1alpha1.ReasonNotReporting, "has not reported since "+now.Add(-reportsWithin-time.Minute).UTC().Format(time.RFC3339))
+	last := report(time.Now().Add(-24 * time.Hour)) // the clock of the node is a day behind
+	says(v1alpha1.ReasonSucceeded, "The daemon of the node reports.")
+	now = time.Now().Add(v1alpha1.ReportsWithin + time.Minute)
+	says(v1alpha1.ReasonNotReporting, "The daemon has not reported since "+last+". Its pod: CrashLoopBackOff")
 	p.Status.ContainerStatuses, p.Status.Conditions = nil, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	require.NoError(t, c.Client.Status().Update(t.Context(), p))
-	says(v1alpha1.ReasonSucceeded, "reports")
+	says(v1alpha1.ReasonNotReporting, "The daemon has not reported since "+last+", and its pod daemon-x is ready.")
+	assert.Equal(t, metav1.ConditionTrue, look().Status)
+	silent := c.awaitFirmware("n")
+	for i := range silent.ManagedFields { // the API tells seconds
+		silent.ManagedFields[i].Time = &metav1.Time{Time: time.Now().Add(-v1alpha1.ReportsWithin)}
+	}
+	report(time.Now())
+	require.True(t, firmwareChanges.Update(event.UpdateEvent{ObjectOld: silent, ObjectNew: c.awaitFirmware("n")}), "it looks again at once")
+	now = time.Now()
+	says(v1alpha1.ReasonSucceeded, "The daemon of the node reports.")
 }
 
 // What a person asks for is no silence: a node with a scanThreshold of a day reports once a day.
@@ -92,7 +102,8 @@ func TestOverdue(t *testing.T) {
 	now := time.Now()
 	at := func(ago time.Duration, threshold string) *v1alpha1.NodeFirmware {
 		return &v1alpha1.NodeFirmware{
-			Spec: v1alpha1.NodeFirmwareSpec{ScanThreshold: v1alpha1.Duration(threshold)}, Status: v1alpha1.NodeFirmwareStatus{LastScanTime: &metav1.Time{Time: now.Add(-ago)}},
+			ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: v1alpha1.FieldOwnerDaemon, Time: &metav1.Time{Time: now.Add(-ago)}}}},
+			Spec:       v1alpha1.NodeFirmwareSpec{ScanThreshold: v1alpha1.Duration(threshold)},
 		}
 	}
 	assert.Positive(t, overdue(at(76*time.Minute, ""), now))

@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	// maxReportAge is longer than a daemon that scans every five minutes goes without a report: at rest it makes one an hour.
-	maxReportAge = 75 * time.Minute
 	// reportWait is how long after its first pass the operator counts nodes that do not report. A daemon whose status was replaced
 	// by an older one writes it again as soon as it sees that.
 	reportWait = 15 * time.Minute
@@ -29,7 +27,7 @@ const (
 	reportsAtOnce = 500
 )
 
-// unheard are the nodes whose daemons reported before, and had not done so for maxReportAge when this process made its first
+// unheard are the nodes whose daemons reported before, and had not done so for ReportsWithin when this process made its first
 // pass. Either their daemons are gone, or the API server was restored from a backup, and then a node may be at work on a job of
 // which the API knows nothing. Ages are by the API server's clock alone.
 type unheard struct {
@@ -85,7 +83,7 @@ func (u *unheard) listen(ctx context.Context, r *Reconciler, reports map[string]
 	return nil
 }
 
-// overdue lists the NodeFirmwares whose daemon reported last before maxReportAge, by the API server itself. It lists none where
+// overdue lists the NodeFirmwares whose daemon reported last before ReportsWithin, by the API server itself. It lists none where
 // the API server does not tell the operator its time.
 func (r *Reconciler) overdue(ctx context.Context) ([]string, error) {
 	review := &authenticationv1.SelfSubjectReview{} // the one answer with the time that any account is given
@@ -109,24 +107,13 @@ func (r *Reconciler) overdue(ctx context.Context) ([]string, error) {
 			return nil, fmt.Errorf("list the last reports of the nodes: %w", err)
 		}
 		for i := range list.Items {
-			last := reportedAt(&list.Items[i])
-			if last != nil && review.CreationTimestamp.Sub(last.Time) > maxReportAge {
+			last := v1alpha1.ReportedAt(&list.Items[i])
+			if last != nil && review.CreationTimestamp.Sub(last.Time) > v1alpha1.ReportsWithin {
 				out = append(out, list.Items[i].Name)
 			}
 		}
 	}
 	return out, nil
-}
-
-// reportedAt is when the daemon last changed its report, by the API server's clock; nil for never.
-func reportedAt(o client.Object) *metav1.Time {
-	var last *metav1.Time
-	for _, m := range o.GetManagedFields() {
-		if m.Manager == v1alpha1.FieldOwnerDaemon && m.Time != nil && (last == nil || last.Before(m.Time)) {
-			last = m.Time
-		}
-	}
-	return last
 }
 
 // lostAfter is how long a node may report a job that the API does not have before people are told its name. A daemon reports the end
