@@ -88,10 +88,13 @@ func ApplyPins(ctx context.Context, c client.Client, name string, all []metav1.C
 // FieldOwnerNode is the field manager of what the operator says of the daemon of a node.
 const FieldOwnerNode = v1alpha1.FieldOwnerOperator + "-node"
 
-// ApplyDaemonReady writes the condition DaemonReady of a NodeFirmware. The node controller of the operator does so.
-func ApplyDaemonReady(ctx context.Context, c client.Client, name string, all []metav1.Condition) error {
-	part := &v1alpha1.NodeFirmware{ObjectMeta: named(name), Status: v1alpha1.NodeFirmwareStatus{Conditions: only(all, status.DaemonConditions...)}}
-	return apply(ctx, c, FieldOwnerNode, part, "daemon of node firmware "+name)
+// ApplyDaemonReady writes the condition DaemonReady of a NodeFirmware in the version that was read: a report that came since is the end
+// of a silence. The node controller of the operator does so. It fails with a conflict when the object is in another version.
+func ApplyDaemonReady(ctx context.Context, c client.Client, o *v1alpha1.NodeFirmware, all []metav1.Condition) error {
+	return apply(ctx, c, FieldOwnerNode, &v1alpha1.NodeFirmware{
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name, ResourceVersion: o.ResourceVersion},
+		Status:     v1alpha1.NodeFirmwareStatus{Conditions: only(all, status.DaemonConditions...)},
+	}, "daemon of node firmware "+o.Name)
 }
 
 // ApplyTemplate writes the status of a template, and returns the version it left. The template controller of the operator

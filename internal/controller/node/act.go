@@ -22,12 +22,10 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 		return r.create(ctx, f.node)
 	}
 	if d.pinned != nil {
-		if err := fieldset.ApplyPinned(ctx, r.direct, f.firmware, d.pinned.machine, d.pinned.adopt); client.IgnoreNotFound(err) != nil {
-			return err
-		}
+		return client.IgnoreNotFound(fieldset.ApplyPinned(ctx, r.direct, f.firmware, d.pinned.machine, d.pinned.adopt))
 	}
 	if d.reports != nil {
-		return client.IgnoreNotFound(fieldset.ApplyDaemonReady(ctx, r.direct, f.name, d.reports))
+		return client.IgnoreNotFound(fieldset.ApplyDaemonReady(ctx, r.direct, f.firmware, d.reports))
 	}
 	for i := range d.end {
 		if err := r.end(ctx, &d.end[i]); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -29,6 +30,9 @@ import (
 
 // workers is how many nodes are looked at side by side, each by one worker.
 const workers = 8
+
+// again is the wait before the next pass after a write that was based on an old object.
+const again = 100 * time.Millisecond
 
 // Reconciler is keyed by the name of a Node, whether or not that exists. It reads the cache to see whether there is
 // anything to do, and nothing but the API server before it deletes or ends anything: a cache that is late shows
@@ -119,7 +123,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	d := decide(f)
-	if err := r.act(ctx, f, d); err != nil {
+	switch err := r.act(ctx, f, d); {
+	case apierrors.IsConflict(err): // the cache is behind
+		return reconcile.Result{RequeueAfter: again}, nil
+	case err != nil:
 		return reconcile.Result{}, err
 	}
 	r.report(f, d)

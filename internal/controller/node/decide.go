@@ -58,7 +58,11 @@ func decide(f facts) decision {
 		if next <= 0 {
 			next = looksAgain
 		}
-		return decision{pinned: pinnedTo(f.firmware), reports: f.reports(), next: next}
+		d := decision{pinned: pinnedTo(f.firmware), next: next}
+		if d.pinned == nil { // the event of that write brings the node here again
+			d.reports = f.reports()
+		}
+		return d
 	}
 	d := decision{release: true, devices: f.devices}
 	left := f.retention - f.now.Sub(f.goneSince)

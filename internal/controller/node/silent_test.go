@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -95,6 +96,24 @@ func TestDaemonReady(t *testing.T) {
 	require.True(t, firmwareChanges.Update(event.UpdateEvent{ObjectOld: silent, ObjectNew: c.awaitFirmware("n")}), "it looks again at once")
 	now = time.Now()
 	says(v1alpha1.ReasonSucceeded, "The daemon of the node reports.")
+}
+
+// A report that comes while the daemon is found silent is not overruled: the condition is for the version that was read.
+func TestReportIsNotOverruled(t *testing.T) {
+	c := newCluster(t)
+	c.node("n")
+	late := time.Now().Add(startsWithin + time.Minute)
+	r := New(c.Client, c.Client, events.NewFakeRecorder(10), apitest.Namespace, func() time.Time { return late }, time.Hour)
+	f, err := r.gather(t.Context(), "n")
+	require.NoError(t, err)
+	require.NoError(t, r.act(t.Context(), f, decide(f)))
+	f, err = r.gather(t.Context(), "n")
+	require.NoError(t, err)
+	d := decide(f)
+	require.NotNil(t, d.reports)
+	require.NoError(t, fieldset.ApplyNode(t.Context(), c.Client, "n", v1alpha1.NodeFirmwareStatus{LastScanTime: &metav1.Time{Time: late}}))
+	assert.True(t, apierrors.IsConflict(r.act(t.Context(), f, d)))
+	assert.Nil(t, meta.FindStatusCondition(c.awaitFirmware("n").Status.Conditions, v1alpha1.ConditionDaemonReady))
 }
 
 // What a person asks for is no silence: a node with a scanThreshold of a day reports once a day.
