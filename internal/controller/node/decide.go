@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -93,7 +94,7 @@ func decide(f facts) decision {
 func (f facts) reports() []metav1.Condition {
 	next := status.Daemon(f.silence, f.firmware.Status.Conditions, f.firmware.Generation, f.now)
 	was, is := meta.FindStatusCondition(f.firmware.Status.Conditions, v1alpha1.ConditionDaemonReady), meta.FindStatusCondition(next, v1alpha1.ConditionDaemonReady)
-	if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason && was.Message == is.Message {
+	if ptr.Equal(was, is) {
 		return nil
 	}
 	return next

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -112,7 +113,7 @@ var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
 // firmwareChanged passes a change of the spec, and writes of others to this reconciler's part.
 var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
 	return a.Generation != b.Generation || isLabelled(a) != isLabelled(b) || !slices.Equal(a.Status.Obsolete, b.Status.Obsolete) ||
-		conditionOf(a.Status.Conditions) != conditionOf(b.Status.Conditions)
+		!ptr.Equal(current(a.Status.Conditions), current(b.Status.Conditions))
 })
 
 // templateChanged and sourceChanged pass what makes another object of a template or source, in the sense of this package.
@@ -154,18 +155,11 @@ func (r *Reconciler) act(ctx context.Context, f facts, obsolete []v1alpha1.Obsol
 
 // says reports whether a status says the same about obsolete references, at the same generation: kubectl waits for that.
 func says(s *v1alpha1.NodeFirmwareStatus, next v1alpha1.NodeFirmwareStatus) bool {
-	return slices.Equal(s.Obsolete, next.Obsolete) && conditionOf(s.Conditions) == conditionOf(next.Conditions)
+	return slices.Equal(s.Obsolete, next.Obsolete) && ptr.Equal(current(s.Conditions), current(next.Conditions))
 }
 
-// conditionOf is the condition Current without its time; zero when there is none.
-func conditionOf(conditions []metav1.Condition) metav1.Condition {
-	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionCurrent)
-	if c == nil {
-		return metav1.Condition{}
-	}
-	out := *c
-	out.LastTransitionTime = metav1.Time{}
-	return out
+func current(conditions []metav1.Condition) *metav1.Condition {
+	return meta.FindStatusCondition(conditions, v1alpha1.ConditionCurrent)
 }
 
 func isLabelled(n *v1alpha1.NodeFirmware) bool { return n.Labels[v1alpha1.ObsoleteLabel] == "true" }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -147,7 +146,7 @@ func (r *Reconciler) record(ctx context.Context, old, q *v1alpha1.FirmwareQuaran
 	}
 	q.Status.ObservedGeneration = q.Generation
 	q.Status.Conditions = status.Quarantine(q, r.now())
-	if same(old, q) {
+	if equality.Semantic.DeepEqual(old.Status, q.Status) {
 		return nil
 	}
 	if err := fieldset.ApplyQuarantine(ctx, r.client, q); err != nil {
@@ -155,17 +154,6 @@ func (r *Reconciler) record(ctx context.Context, old, q *v1alpha1.FirmwareQuaran
 	}
 	r.announce(old, q)
 	return nil
-}
-
-// same compares what this reconciler writes. That another second is the time of a condition is no reason to write.
-func same(a, b *v1alpha1.FirmwareQuarantine) bool {
-	x, y := a.Status.DeepCopy(), b.Status.DeepCopy()
-	for _, s := range []*v1alpha1.FirmwareQuarantineStatus{x, y} {
-		for i := range s.Conditions {
-			s.Conditions[i].LastTransitionTime = metav1.Time{}
-		}
-	}
-	return equality.Semantic.DeepEqual(x, y)
 }
 
 // announce makes an event where the image is kept from more nodes than before, and where it is kept from none any more.

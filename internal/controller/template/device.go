@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -191,7 +192,8 @@ func (r *Reconciler) reconcilePins(ctx context.Context, k key) (reconcile.Result
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	next := status.Pins(o.Name, now.Unmatched, o.Status.Conditions, o.Generation, r.Now())
-	if pinsOf(next) == pinsOf(o.Status.Conditions) {
+	said := meta.FindStatusCondition(next, v1alpha1.ConditionPinsUnmatched)
+	if ptr.Equal(said, meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionPinsUnmatched)) {
 		return r.rest(k), nil
 	}
 	version, err := r.writer.ApplyPins(ctx, o, next)
@@ -202,19 +204,8 @@ func (r *Reconciler) reconcilePins(ctx context.Context, k key) (reconcile.Result
 		return reconcile.Result{}, err
 	}
 	r.wrote(k, version)
-	if c := meta.FindStatusCondition(next, v1alpha1.ConditionPinsUnmatched); c != nil && turned(o.Status.Conditions, *c) {
-		r.recorder.Eventf(o, nil, corev1.EventTypeWarning, c.Reason, "Assign", "%s", c.Message)
+	if said != nil && turned(o.Status.Conditions, *said) {
+		r.recorder.Eventf(o, nil, corev1.EventTypeWarning, said.Reason, "Assign", "%s", said.Message)
 	}
 	return r.rest(k), nil
-}
-
-// pinsOf is the condition about pins without its time; zero when there is none.
-func pinsOf(conditions []metav1.Condition) metav1.Condition {
-	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionPinsUnmatched)
-	if c == nil {
-		return metav1.Condition{}
-	}
-	out := *c
-	out.LastTransitionTime = metav1.Time{}
-	return out
 }

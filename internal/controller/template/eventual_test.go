@@ -369,8 +369,8 @@ func (w *world) unmade() (out []string) {
 	for name, o := range w.objects[kindOf(&v1alpha1.NodeFirmware{})] {
 		n := o.(*v1alpha1.NodeFirmware)
 		now, _ := fresh.Pins(name)
-		want := pinsOf(status.Pins(name, now.Unmatched, nil, n.Generation, w.clock))
-		if pinsOf(n.Status.Conditions) != want {
+		want := status.Pins(name, now.Unmatched, n.Status.Conditions, n.Generation, w.clock)
+		if !equality.Semantic.DeepEqual(n.Status.Conditions, want) {
 			out = append(out, fmt.Sprintf("%s: %+v, has %+v", name, now, n.Status.Conditions))
 		}
 	}
