@@ -16,6 +16,8 @@ type Settings struct {
 	// Require is a set in order.
 	Require    v1alpha1.Requirements
 	HealthyFor v1alpha1.Duration
+	// Pool is the policy that the node belongs to: of several that choose it the first by name.
+	Pool string
 	// Policy is the one policy that chooses the node, "" when there is none or more, and MaxQueued its limit, nil for none.
 	Policy    string
 	MaxQueued *int32
@@ -33,7 +35,10 @@ func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Setti
 		all[i] = PoolOf(&policies[i])
 	}
 	chosen := Chosen(all, node)
-	var out Settings
+	out := Settings{Pool: v1alpha1.DefaultRolloutPolicy}
+	if len(chosen) > 0 {
+		out.Pool = slices.Min(chosen)
+	}
 	for i := range policies {
 		spec := &policies[i].Spec
 		if !slices.Contains(chosen, policies[i].Name) {

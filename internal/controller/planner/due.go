@@ -154,7 +154,7 @@ func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.TaskDevice, is bool) {
 
 // isBad reports whether the image is quarantined for the device's model.
 func (f facts) isBad(d *v1alpha1.NodeDevice, image v1alpha1.Digest) bool {
-	_, bad := f.bad.Blocks(image, quarantine.ModelOf(d), f.pool)
+	_, bad := f.bad.Blocks(image, quarantine.ModelOf(d), f.settings.Pool)
 	return bad
 }
 

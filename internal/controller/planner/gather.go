@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,11 +40,9 @@ type facts struct {
 	settings schedule.Settings
 	// sources belong to the cache and must not be changed.
 	sources []v1alpha1.FirmwareSource
-	// quarantines belong to the cache and must not be changed; bad is what follows from them and from what jobs report, and pool is the
-	// RolloutPolicy of the node.
+	// quarantines belong to the cache and must not be changed; bad is what follows from them and from what jobs report.
 	quarantines []v1alpha1.FirmwareQuarantine
 	bad         quarantine.Set
-	pool        string
 	// seen is since when the work has been due that was due when the node was last planned, by its fingerprint, and quietPeriod how
 	// long work must stay the same before it is queued.
 	seen        map[string]time.Time
@@ -119,8 +118,7 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 	for i := range reports.Items {
 		jobs[i] = &reports.Items[i]
 	}
-	pools := quarantine.NewPools(policies.Items)
-	f.pool = pools.Of(nodeLabels)
+	pools := sync.OnceValue(func() quarantine.Pools { return quarantine.NewPools(policies.Items) }) // few plans ask for it
 	var unread error
 	f.bad = quarantine.Compute(quarantine.Facts{Jobs: jobs, Quarantines: f.quarantines, Now: f.now, Pool: func(name string) string {
 		var node corev1.Node
@@ -128,7 +126,7 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 		if client.IgnoreNotFound(err) != nil {
 			unread = fmt.Errorf("read node %s: %w", name, err)
 		}
-		return pools.Of(node.Labels) // of one that is gone: none
+		return pools().Of(node.Labels) // of one that is gone: none
 	}})
 	return unread
 }

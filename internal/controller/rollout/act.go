@@ -84,8 +84,8 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 		Refused: int32(r.refused(p.Name)),
 	}
 	p.Status.NextWindowTime = nextWindow(o.Window)
-	measured := r.writeProgress(old, &p.Status, f.ends(o), o, r.calendars.of(old).Calendar)
-	policy := policyWith(old, r.calendars.of(old), r.expected)
+	policy := f.policy(o.Name)
+	measured := r.writeProgress(old, &p.Status, f.ends(o), o, policy.Calendar)
 	p.Status.Conditions = status.Policy(status.PolicyFacts{
 		Outcome: o, Refused: r.refused(p.Name), Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted,
 		MaxUnavailable: policy.MaxUnavailable.String(), Selects: !policy.Selector.Empty(),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -246,6 +247,12 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		out.Jobs = append(out.Jobs, job)
 	}
 	return out
+}
+
+// policy is what the schedule took of the policy of that name.
+func (f facts) policy(name string) *schedule.Policy {
+	at := slices.IndexFunc(f.schedule.Policies, func(p schedule.Policy) bool { return p.Name == name })
+	return &f.schedule.Policies[at]
 }
 
 // stateOf is where a job stands by its own conditions.
