@@ -170,18 +170,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // machineChanged passes what changes the model of a node.
-var machineChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	was, okWas := e.ObjectOld.(*v1alpha1.NodeFirmware)
-	is, okIs := e.ObjectNew.(*v1alpha1.NodeFirmware)
-	return okWas && okIs && nameOf(was) != nameOf(is)
-}}
+var machineChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool { return nameOf(a) != nameOf(b) })
 
 // deviceChanged passes what changes the kind of a device or what it runs.
-var deviceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	was, okWas := e.ObjectOld.(*v1alpha1.NodeDevice)
-	is, okIs := e.ObjectNew.(*v1alpha1.NodeDevice)
-	return okWas && okIs && !slices.Equal(toldBy(was), toldBy(is))
-}}
+var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool { return !slices.Equal(toldBy(a), toldBy(b)) })
 
 func toldBy(d *v1alpha1.NodeDevice) []string {
 	s := &d.Status
@@ -193,12 +185,9 @@ func toldBy(d *v1alpha1.NodeDevice) []string {
 }
 
 // imagesChanged passes what changes the images that a source offers, and how they are reached.
-var imagesChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	was, okWas := e.ObjectOld.(*v1alpha1.FirmwareSource)
-	is, okIs := e.ObjectNew.(*v1alpha1.FirmwareSource)
-	return okWas && okIs && !(equality.Semantic.DeepEqual(was.Status.Images, is.Status.Images) &&
-		equality.Semantic.DeepEqual(was.Spec.UpgradePaths, is.Spec.UpgradePaths))
-}}
+var imagesChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
+	return !equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images) || !equality.Semantic.DeepEqual(a.Spec.UpgradePaths, b.Spec.UpgradePaths)
+})
 
 // scopeChanged passes what changes whether an image is quarantined on every node.
 var scopeChanged = watch.Changed(func(a, b *v1alpha1.FirmwareQuarantine) bool {

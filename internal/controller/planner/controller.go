@@ -74,7 +74,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&v1alpha1.NodeDevice{}, gathered, builder.WithPredicates(deviceChanged)).
 		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(jobChanged)).
 		Watches(&v1alpha1.RolloutPolicy{}, handler.EnqueueRequestsFromMapFunc(r.toEveryNode), builder.WithPredicates(policyChanged)).
-		Watches(&v1alpha1.FirmwareQuarantine{}, handler.EnqueueRequestsFromMapFunc(r.toTakers), builder.WithPredicates(quarantineChanged)).
+		Watches(&v1alpha1.FirmwareQuarantine{}, handler.EnqueueRequestsFromMapFunc(r.toTakers), builder.WithPredicates(watch.Quarantines)).
 		WatchesRawSource(source.Func(func(_ context.Context, q workQueue) error {
 			if r.queues != nil {
 				r.queues.OnWake(func(node string) { q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: node}}) })
@@ -159,11 +159,6 @@ var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 	return aborted(a) != aborted(b) || !slices.Equal(a.Spec.Require, b.Spec.Require) ||
 		!equality.Semantic.DeepEqual(a.Spec.NodeSelector, b.Spec.NodeSelector) ||
 		!equality.Semantic.DeepEqual(a.Spec.Waves, b.Spec.Waves)
-})
-
-// quarantineChanged passes what a person decided, and what jobs reported. A condition says the same.
-var quarantineChanged = watch.Changed(func(a, b *v1alpha1.FirmwareQuarantine) bool {
-	return a.Generation != b.Generation || a.Status.Scope != b.Status.Scope || !equality.Semantic.DeepEqual(a.Status.Reports, b.Status.Reports)
 })
 
 // firmwareChanged passes changes of the spec, where retries are requested, and of what holds the node.

@@ -118,7 +118,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&corev1.Node{}, changed, builder.WithPredicates(nodeChanged)).
 		Watches(&v1alpha1.FirmwareTemplate{}, changed, builder.WithPredicates(templateChanged)).
 		Watches(&v1alpha1.FirmwareSource{}, changed, builder.WithPredicates(sourceChanged)).
-		Watches(&v1alpha1.FirmwareQuarantine{}, changed, builder.WithPredicates(quarantineChanged)).
+		Watches(&v1alpha1.FirmwareQuarantine{}, changed, builder.WithPredicates(watch.Quarantines)).
 		Watches(&v1alpha1.NodeDevice{}, changed, builder.WithPredicates(deviceChanged, predicate.NewPredicateFuncs(r.works))).
 		Watches(&v1alpha1.NodeFirmware{}, changed, builder.WithPredicates(firmwareChanged)).
 		WatchesRawSource(source.Func(func(_ context.Context, q workQueue) error {
@@ -219,11 +219,6 @@ var jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
 
 // templateChanged passes what may change the order of the queue.
 var templateChanged = watch.Changed(func(a, b *v1alpha1.FirmwareTemplate) bool { return a.Spec.Priority != b.Spec.Priority })
-
-// quarantineChanged passes what may change which images are quarantined.
-var quarantineChanged = watch.Changed(func(a, b *v1alpha1.FirmwareQuarantine) bool {
-	return a.Generation != b.Generation || a.Status.Scope != b.Status.Scope || !equality.Semantic.DeepEqual(a.Status.Reports, b.Status.Reports)
-})
 
 // sourceChanged passes the images, one of which a job may need to roll back to.
 var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
