@@ -189,7 +189,7 @@ func (p *pass) poolFor(n *node) (*pool, Reason, string) {
 			names(n.pools), n.Name)
 	case o.Invalid != "":
 		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s: %s", o.Name, o.Invalid)
-	case o.Name == DefaultPolicy && unclear != nil:
+	case o.isDefault() && unclear != nil:
 		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s may be the one for node %s, but its spec is invalid; correct it.",
 			unclear.Name, n.Name)
 	case o.Aborted:

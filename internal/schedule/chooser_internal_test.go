@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
 // A chooser finds the policies that Chosen finds by asking each of them.
@@ -25,7 +27,7 @@ func TestChooserAgreesWithPolicies(t *testing.T) {
 			case 1:
 				p.Selector = labels.Nothing()
 			case 2:
-				p.Name = DefaultPolicy
+				p.Name = v1alpha1.DefaultRolloutPolicy
 			}
 			policies = append(policies, p)
 		}

@@ -11,9 +11,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 )
 
-// DefaultPolicy is the name of the policy that takes every node no other one chooses. Its selector is ignored.
-const DefaultPolicy = "default"
-
 // Facts is everything that a decision is made from. Ledgers must be read from the API server itself, never from a cache. So
 // must each job and node whose absence would remove an entry, and each job on a node that stands in more than one ledger.
 type Facts struct {
@@ -58,6 +55,9 @@ type Policy struct {
 	// Plan is how updates spread over the pool.
 	Plan Plan
 }
+
+// isDefault reports whether the policy takes every node that no other one chooses. Its selector is ignored then.
+func (p *Policy) isDefault() bool { return p.Name == v1alpha1.DefaultRolloutPolicy }
 
 // Entry is the admission of one job on one node.
 type Entry struct {

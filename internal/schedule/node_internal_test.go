@@ -7,13 +7,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
 // Whether a failed job is followed is asked of the jobs of its node only, and nothing is kept of nodes that none holds: thousands of
 // failed jobs and a long history make no pass that grows with their product.
 func TestAHeldJobIsComparedWithTheJobsOfItsNode(t *testing.T) {
 	comparisons := func(nodes int) (count int) {
-		f := Facts{Policies: []Policy{{Name: DefaultPolicy, Selector: labels.Everything()}}}
+		f := Facts{Policies: []Policy{{Name: v1alpha1.DefaultRolloutPolicy, Selector: labels.Everything()}}}
 		for i := range nodes {
 			name := fmt.Sprint("n", i)
 			f.Nodes = append(f.Nodes, Node{Name: name, Ready: true})

@@ -80,7 +80,7 @@ func PoolOf(p *v1alpha1.RolloutPolicy) Policy {
 	if m := p.Spec.MaxUnavailable; m != nil {
 		out.MaxUnavailable = *m
 	}
-	if p.Name != v1alpha1.DefaultRolloutPolicy && p.Spec.NodeSelector != nil {
+	if !out.isDefault() && p.Spec.NodeSelector != nil {
 		s, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
 		if err != nil {
 			out.Invalid, s = fmt.Sprintf("spec.nodeSelector: %s", err), validPart(p.Spec.NodeSelector)

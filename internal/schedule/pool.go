@@ -161,7 +161,7 @@ func newChooser(policies []Policy) chooser {
 	for i := range policies {
 		p := &policies[i]
 		switch {
-		case p.Name == DefaultPolicy:
+		case p.isDefault():
 			c.fallback = i
 		case p.Invalid == "":
 			c.add(i, p.Selector)

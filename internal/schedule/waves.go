@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
 func firstWave(waves []Wave) string {
@@ -186,19 +188,19 @@ func (p *pass) begin(c *candidate) {
 }
 
 // Chosen names the policies that choose a node with these labels, in the order given: those whose selector matches, or
-// else the one named DefaultPolicy, if there is one. More than one is a conflict.
+// else the default one, if there is one. More than one is a conflict.
 func Chosen(policies []Policy, node map[string]string) []string {
 	var out []string
 	set, hasDefault := labels.Labels(labels.Set(node)), false
 	for i := range policies { // a copy of each policy for each node would be most of the work
 		p := &policies[i]
-		hasDefault = hasDefault || p.Name == DefaultPolicy
-		if p.Name != DefaultPolicy && p.Invalid == "" && p.Selector.Matches(set) {
+		hasDefault = hasDefault || p.isDefault()
+		if !p.isDefault() && p.Invalid == "" && p.Selector.Matches(set) {
 			out = append(out, p.Name)
 		}
 	}
 	if len(out) == 0 && hasDefault {
-		out = append(out, DefaultPolicy)
+		out = append(out, v1alpha1.DefaultRolloutPolicy)
 	}
 	return out
 }

@@ -18,7 +18,7 @@ func schedules() []Mutant {
 		{What: "a paused policy admits", File: admit, Old: "case o.Paused:", New: "case o.Paused && o.Invalid != \"\":"},
 		{What: "a node that two policies choose is admitted", File: admit, Old: "case len(n.pools) > 1:", New: "case len(n.pools) > 2:"},
 		{What: "the default policy takes the nodes an invalid one may be meant for", File: admit,
-			Old: "case o.Name == DefaultPolicy && unclear != nil:", New: "case o.Name != DefaultPolicy && unclear != nil:"},
+			Old: "case o.isDefault() && unclear != nil:", New: "case !o.isDefault() && unclear != nil:"},
 		{What: "a cancelled job is admitted", File: admit, Old: "if c.job.State != Cancelled {", New: "if c.job.State != Finished {"},
 		{What: "a second job runs on a node that has one", File: admit,
 			Old: "if len(hs) == 1 && owner.State == Held && c.job.follows(owner) {", New: "if len(hs) == 1 && c.job.follows(owner) {"},
@@ -58,6 +58,6 @@ func schedules() []Mutant {
 		{What: "the default policy chooses nodes of other policies", File: choose,
 			Old: "if len(out) == 0 && hasDefault", New: "if hasDefault"},
 		{What: "a policy with an invalid selector chooses nodes", File: choose,
-			Old: "p.Name != DefaultPolicy && p.Invalid == \"\" && ", New: "p.Name != DefaultPolicy && "},
+			Old: "!p.isDefault() && p.Invalid == \"\" && ", New: "!p.isDefault() && "},
 	}
 }
