@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 )
@@ -122,3 +123,9 @@ type Requirements []Requirement
 
 // Has says whether the set names a requirement.
 func (r Requirements) Has(requirement Requirement) bool { return slices.Contains(r, requirement) }
+
+// SizeOf is what a part of an object takes, in bytes of JSON. By that it is bounded, so that the object fits into etcd.
+func SizeOf(part any) int {
+	out, _ := json.Marshal(part) // it holds nothing that cannot be written
+	return len(out)
+}

@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -209,21 +208,21 @@ func fit(s *v1alpha1.FirmwareCatalogStatus) (left status.CatalogLeftOut) {
 		left.Versions += cut(&c.Running, maxRunning)
 	}
 	left.Components = cut(&s.Components, maxComponents)
-	for bound := maxIssues; bound > 0 && (bound == maxIssues || size(s.Components) > maxStatus); bound /= 2 {
+	for bound := maxIssues; bound > 0 && (bound == maxIssues || v1alpha1.SizeOf(s.Components) > maxStatus); bound /= 2 {
 		for i := range s.Components {
 			for j := range s.Components[i].Running {
 				left.Issues += cut(&s.Components[i].Running[j].Issues, bound)
 			}
 		}
 	}
-	if size(s.Components) > maxStatus {
+	if v1alpha1.SizeOf(s.Components) > maxStatus {
 		for i := range s.Components {
 			for j := range s.Components[i].Versions {
 				s.Components[i].Versions[j].URL = ""
 			}
 		}
 	}
-	for size(s.Components) > maxStatus {
+	for v1alpha1.SizeOf(s.Components) > maxStatus {
 		left.Components += cut(&s.Components, len(s.Components)-1)
 	}
 	return left
@@ -234,11 +233,6 @@ func cut[E any](list *[]E, bound int) int {
 	n := max(0, len(*list)-bound)
 	*list = (*list)[: len(*list)-n : len(*list)-n]
 	return n
-}
-
-func size(of any) int {
-	out, _ := json.Marshal(of) // it holds nothing that cannot be written
-	return len(out)
 }
 
 // component is what makes devices of one kind.

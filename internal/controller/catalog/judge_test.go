@@ -39,7 +39,7 @@ func TestTheStatusIsBounded(t *testing.T) {
 		s.Components = append(s.Components, c)
 	}
 	left := fit(&s)
-	assert.LessOrEqual(t, size(s.Components), maxStatus)
+	assert.LessOrEqual(t, v1alpha1.SizeOf(s.Components), maxStatus)
 	assert.NotEmpty(t, s.Components)
 	assert.Equal(t, kinds, len(s.Components)+left.Components)
 	assert.Equal(t, kinds*(runs-maxRunning), left.Versions)

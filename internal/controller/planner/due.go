@@ -2,7 +2,6 @@ package planner
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -23,12 +22,6 @@ const (
 	maxUpdates     = 128
 	maxUpdatesSize = 64 << 10
 )
-
-// sizeOf is what an update takes in the list of a job, in bytes of JSON.
-func sizeOf(u v1alpha1.TaskDevice) int {
-	out, _ := json.Marshal(u) // it holds nothing that cannot be written
-	return len(out) + len(",")
-}
 
 // due lists the updates of the node that are due now, and how long until another one is that waits after a failure; 0
 // when none does. An update that is queued already stays due while its device cannot be read.
@@ -93,12 +86,12 @@ func (f facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, 
 	var out []v1alpha1.TaskDevice
 	arrays, size := map[string]bool{}, len("]")
 	for _, u := range due {
-		in := f.arraysOf(u.Name)
+		in, bytes := f.arraysOf(u.Name), v1alpha1.SizeOf(u)+len(",")
 		shares := slices.ContainsFunc(in, func(a string) bool { return arrays[a] })
-		if shares || len(out) == maxUpdates || size+sizeOf(u) > maxUpdatesSize {
+		if shares || len(out) == maxUpdates || size+bytes > maxUpdatesSize {
 			continue
 		}
-		size += sizeOf(u)
+		size += bytes
 		out = append(out, u)
 		for _, a := range in {
 			arrays[a] = true

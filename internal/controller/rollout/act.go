@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -268,16 +267,11 @@ const (
 
 // shorten halves what each pass makes anew and only shows, the messages of the records, until the status is small enough.
 func shorten(s *v1alpha1.RolloutPolicyStatus) {
-	for limit := maxMessage / 2; limit >= minMessage && size(s) > maxStatus; limit /= 2 {
+	for limit := maxMessage / 2; limit >= minMessage && v1alpha1.SizeOf(s) > maxStatus; limit /= 2 {
 		for i := range s.Rollouts {
 			if s.Rollouts[i].HaltedTime == nil {
 				s.Rollouts[i].Message = text.Clip(s.Rollouts[i].Message, limit)
 			}
 		}
 	}
-}
-
-func size(s *v1alpha1.RolloutPolicyStatus) int {
-	out, _ := json.Marshal(s) // it holds nothing that cannot be written
-	return len(out)
 }

@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -235,7 +234,7 @@ const (
 
 // tooLarge is why the source cannot list the images; nil when it can.
 func tooLarge(src *v1alpha1.FirmwareSource, images []artifact.Image) error {
-	size := sizeOf(src.Spec) + sizeOf(src.Annotations) + sizeOf(stored(images))
+	size := v1alpha1.SizeOf(src.Spec) + v1alpha1.SizeOf(src.Annotations) + v1alpha1.SizeOf(stored(images))
 	for _, f := range src.Spec.Files {
 		size += len(f.URL) + fileFields
 	}
@@ -250,11 +249,6 @@ func tooLarge(src *v1alpha1.FirmwareSource, images []artifact.Image) error {
 		return nil
 	}
 	return &artifact.Error{Reason: artifact.InvalidSpec, Err: err}
-}
-
-func sizeOf(of any) int {
-	out, _ := json.Marshal(of) // it holds nothing that cannot be written
-	return len(out)
 }
 
 // known are the images that the source listed before.

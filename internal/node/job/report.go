@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -90,7 +89,7 @@ const (
 
 // roomForSteps is what the updates and the blame of a job leave to its steps.
 func roomForSteps(updates []journal.Update, blamed []v1alpha1.BlamedDevice) int {
-	return max(maxSize-2*size(updates)-size(blamed), minStepsSize)
+	return max(maxSize-2*v1alpha1.SizeOf(updates)-v1alpha1.SizeOf(blamed), minStepsSize)
 }
 
 // brief shortens the steps until they fit into the room: first the messages of those that neither run nor failed, then all messages. Then the
@@ -100,7 +99,7 @@ func brief(steps []v1alpha1.JobStep, room int) []v1alpha1.JobStep {
 	matters := func(s v1alpha1.JobStep) bool {
 		return s.State == v1alpha1.StepRunning || s.State == v1alpha1.StepFailed
 	}
-	left := size(steps) - room
+	left := v1alpha1.SizeOf(steps) - room
 	clip := func(of func(v1alpha1.JobStep) bool) {
 		for i := range steps {
 			if s := &steps[i]; left > 0 && of(*s) && len(s.Message) > shortMessage {
@@ -115,7 +114,7 @@ func brief(steps []v1alpha1.JobStep, room int) []v1alpha1.JobStep {
 		if left <= 0 || matters(s) {
 			return false
 		}
-		left -= size(s) + len(",")
+		left -= v1alpha1.SizeOf(s) + len(",")
 		return true
 	}
 	past := func(s v1alpha1.JobStep) bool {
@@ -130,17 +129,12 @@ func brief(steps []v1alpha1.JobStep, room int) []v1alpha1.JobStep {
 
 // briefBlame shortens the messages of blamed devices until they fit. None is left out.
 func briefBlame(blamed []v1alpha1.BlamedDevice) []v1alpha1.BlamedDevice {
-	for limit := maxBlameMessage / 2; limit >= shortMessage && size(blamed) > maxBlameSize; limit /= 2 {
+	for limit := maxBlameMessage / 2; limit >= shortMessage && v1alpha1.SizeOf(blamed) > maxBlameSize; limit /= 2 {
 		for i := range blamed {
 			blamed[i].Message = text.Clip(blamed[i].Message, limit)
 		}
 	}
 	return blamed
-}
-
-func size(of any) int {
-	out, _ := json.Marshal(of) // it holds nothing that cannot be written
-	return len(out)
 }
 
 // Settled reports whether nothing is left to do for the job that Only names, and for the other jobs in the journal: all have
