@@ -168,7 +168,7 @@ func TestUnmatchedPinIsKnown(t *testing.T) {
 // flashed; whatever else happens.
 func TestUnmatchedPinHoldsTemplates(t *testing.T) {
 	held := 0
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		w, ix := newWorld(), NewIndex()
 		w.populate(t, ix)
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
@@ -186,6 +186,11 @@ func TestUnmatchedPinHoldsTemplates(t *testing.T) {
 				w.apply(ix, name)
 			}
 		}
-	})
-	assert.NotZero(t, held)
+	}
+	for range 20 { // few worlds of a run hold a template off, and one run of forty has none that does
+		if rapid.Check(t, check); held > 0 {
+			return
+		}
+	}
+	assert.Fail(t, "no template was held off")
 }
