@@ -172,8 +172,8 @@ const (
 	// ReasonMaintenanceLost: the NodeMaintenance was deleted or ended by somebody else while the job ran.
 	ReasonMaintenanceLost = "MaintenanceLost"
 
-	// ReasonJobRejected: the daemon does not do what the job says: something else is desired of the device, or the job was started before and the journal
-	// does not have it. Nothing was written.
+	// ReasonJobRejected: the daemon does not do what the job says: something else is desired of the device, the job was started before and the journal
+	// does not have it, or the state directory is in memory. Nothing was written; where the job had taken the node out of service before, it holds it.
 	ReasonJobRejected = "JobRejected"
 	// ReasonImageRejected: the image is not one for exactly this board, or is damaged. Nothing was written.
 	ReasonImageRejected = "ImageRejected"

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/uplink"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
@@ -75,11 +77,21 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 		return engine.Config{}, err
 	}
 	logVerification(o.Log, c, store)
+	volatile, err := m.volatile(c.StateDir)
+	if err != nil {
+		return engine.Config{}, err
+	}
+	if volatile != "" {
+		o.Log.Error("No job is carried out on this node", "err", volatile)
+		if err := host.Journal.Note(volatile); err != nil {
+			return engine.Config{}, err
+		}
+	}
 	limits := step.DefaultLimits()
 	limits.Boot, limits.Health, limits.Isolation = c.BootTimeLimit, c.HealthTimeout, c.IsolationTimeout
 	systemd := reboot.Host{Runner: m.hardware.Runner, Systemctl: reboot.Namespaced()}
 	return engine.Config{
-		Free:    images.Free,
+		Free: images.Free, Volatile: volatile,
 		Journal: host.Journal, Archive: host.Archive, Host: m.hardware, Drivers: m.hardware.Drivers, Images: store,
 		Writes: m.hardware.Runner, Uses: m.hardware.Host, Rebooter: systemd, Catalog: m.catalog,
 		Tasks: steps.Tasks{
@@ -88,6 +100,19 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 		},
 		BootID: m.hardware.BootID, BootTook: systemd.Took, Kernel: m.hardware.KernelRelease, SinceBoot: reboot.SinceBoot, Limits: limits, Log: o.Log,
 	}, nil
+}
+
+// volatile says why the state directory is gone after a reboot; empty where it stays. Files in place of a machine are never rebooted.
+func (m machine) volatile(dir string) (string, error) {
+	kind, err := durable.InMemory(dir)
+	if err != nil {
+		return "", fmt.Errorf("tell a disk from memory: %w", err)
+	}
+	if kind == "" || !m.hardware.Kernel {
+		return "", nil
+	}
+	return fmt.Sprintf("the state directory %s is in memory (%s): after a reboot nothing would know of the job. Nothing was changed. "+
+		"Put the directory on a disk of the node", dir, kind), nil
 }
 
 // windowOf is how this node is taken out of service. The client must not read from a cache. Only is the name of the one job that

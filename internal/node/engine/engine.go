@@ -91,7 +91,7 @@ type Tasks interface {
 	Run(ctx context.Context, s step.Step, request journal.RequestedStep, device journal.Update) *step.Returned
 }
 
-// Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, Free, MaxInMemory, BootTook, Kernel, SinceBoot, Limits, Poll, Grace, Elapsed,
+// Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, Volatile, Free, MaxInMemory, BootTook, Kernel, SinceBoot, Limits, Poll, Grace, Elapsed,
 // Now, Wait, Notify and Log.
 type Config struct {
 	Journal Journal
@@ -110,6 +110,8 @@ type Config struct {
 	Health   Health
 	// Guard starts an engine on a host that its network adapter cuts off over a reboot; nil where there is none.
 	Guard Guard
+	// Volatile says why the journal is gone after a reboot, for people; empty where it stays. No job begins then.
+	Volatile string
 	// Free returns how many bytes the file system of a directory has left; nil where nothing says so.
 	Free func(dir string) (int64, error)
 	// MaxInMemory is that of the command.Config of the drivers' runner; zero for its default.
@@ -329,8 +331,8 @@ func (e *Engine) CancelUnstarted(job journal.Job, reason string) error {
 	return e.endUnstarted(job)
 }
 
-// Refuse ends a job that has not begun and whose record holds the failure for which it must not. A job that holds the node is
-// not superseded. It does nothing when the journal knows the job.
+// Refuse ends a job that the journal does not know and whose record has the failure for which it must not begin. A failure that holds
+// the node does so from then on. A job that holds the node is not superseded. It does nothing when the journal knows the job.
 func (e *Engine) Refuse(job journal.Job) error {
 	view, err := e.cfg.Journal.View()
 	if err != nil || view.Job(job.UID) != nil {

@@ -21,6 +21,9 @@ const retryFactor = 5
 
 // preflight checks every update before the node is disturbed, and takes the baseline of its health.
 func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
+	if x.cfg.Volatile != "" && !x.job.Record.Wrote() {
+		return failed(s, step.JobRejected, x.cfg.Volatile)
+	}
 	ret := &step.Returned{}
 	x.arrays, x.replaced, x.copies = map[string]string{}, "", nil
 	for _, u := range x.job.Updates {

@@ -131,11 +131,11 @@ func (h Host) survives(dir string) error {
 		return err
 	}
 	var pods, state unix.Stat_t
-	var kind unix.Statfs_t
-	if err := errors.Join(unix.Stat(path, &pods), unix.Stat(h.StateDir, &state), unix.Statfs(path, &kind)); err != nil {
+	kind, err := durable.InMemory(path)
+	if err := errors.Join(err, unix.Stat(path, &pods), unix.Stat(h.StateDir, &state)); err != nil {
 		return fmt.Errorf("look at the kubelet's static pods: %w", err)
 	}
-	if pods.Dev != state.Dev && kind.Type == unix.TMPFS_MAGIC {
+	if pods.Dev != state.Dev && kind != "" {
 		return fmt.Errorf("the kubelet's directory for static pods %s is in memory: what is there is gone after a reboot", dir)
 	}
 	return nil

@@ -20,7 +20,17 @@ func (r *Reconciler) act(ctx context.Context, f state, v verdict) error {
 	switch v {
 	case refuse:
 		j := r.newJob(f)
-		j.Record = step.Record{Failure: refusal(f)}
+		j.Record = step.Record{}
+		failure := refusal(f)
+		if failure.Held { // the steps by which a person returns the node
+			j.Record = engine.NewRecord(r.Catalog, nil)
+			j.Record.Inherited = true
+		}
+		if j.Record.Failure = failure; len(failure.Blames) > 0 {
+			j.Record.Rollback = &step.Rollback{Failure: &step.Failure{
+				Reason: failure.Reason, Message: "what was to be restored was lost with the node's state directory",
+			}}
+		}
 		return r.Engine.Refuse(j)
 	case submit:
 		return r.submit(r.newJob(f))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -47,7 +49,7 @@ func decide(f state) verdict {
 		return cancel
 	case f.known != nil:
 		return follow
-	case f.object.Ended():
+	case f.object.Ended() && !f.object.Held():
 		return leave
 	case f.startedBefore() && !f.mine: // a report that it waits would hide that it was started
 		return leave
@@ -84,10 +86,7 @@ func isForced(j *v1alpha1.FirmwareJob) bool {
 // as far as it agrees with the rest: an update with what the operator assigned to its device, and any job with the journal.
 func refusal(f state) *step.Failure {
 	if f.startedBefore() {
-		return &step.Failure{Step: plan.Preflight, Reason: step.JobRejected,
-			Message: "it was started before and its progress is unknown: the API server was restored from a backup, or the node's state " +
-				"directory was lost. Nothing was done this time. Check the node and its NodeMaintenance; updates still due are planned again, " +
-				"requested steps need a new job"}
+		return lost(f)
 	}
 	for _, u := range f.object.Spec.Task.Devices {
 		if d, known := f.devices[u.Name]; known { // the preflight refuses one that is not
@@ -102,9 +101,31 @@ func refusal(f state) *step.Failure {
 	return nil
 }
 
+// lost is the failure of a job that was begun and that the journal does not have. Where the node is out of service and no other job
+// accounts for that, it holds the node: only a person knows what to do with it. Whom the job blamed stays blamed.
+func lost(f state) *step.Failure {
+	out := &step.Failure{Step: plan.Preflight, Reason: step.JobRejected, Held: f.outOfService,
+		Message: "it was started before and its progress is unknown: the node's state directory was lost (the node was installed anew, or the " +
+			"directory is in memory), or the API server was restored from a backup. Nothing was done this time. "}
+	failed := meta.FindStatusCondition(f.object.Status.Conditions, v1alpha1.ConditionFailed)
+	if f.object.Held() && failed.Reason != v1alpha1.ReasonJobRejected {
+		out.Message += fmt.Sprintf("Before, it had failed with %s: %s ", failed.Reason, failed.Message)
+	}
+	if out.Message += "Check the node's devices"; !out.Held {
+		out.Message += "; updates still due are planned again, requested steps need a new job"
+	}
+	for _, b := range f.object.Status.Blamed {
+		out.Blames = append(out.Blames, b.Device)
+		if b.Evidence != v1alpha1.EvidenceDevice {
+			out.Evidence = step.Evidence(b.Evidence)
+		}
+	}
+	return out
+}
+
 // startedBefore reports whether the job was begun and the journal does not have it any more.
 func (f state) startedBefore() bool {
-	return f.known == nil && (f.object.Status.StartTime != nil || f.begunBefore)
+	return f.known == nil && (f.object.Status.StartTime != nil || f.object.Held() || f.begunBefore)
 }
 
 // disagreement says how an update differs from what its device should run now, or from the way there; nil when it does not.

@@ -12,6 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 type state struct {
@@ -24,6 +25,9 @@ type state struct {
 	holds *journal.Job
 	// begunBefore says that the journal remembers that it began the job, and nothing more of it.
 	begunBefore bool
+	// outOfService says that the node is out of service for the product, and no job of the journal runs or holds it. It is known
+	// only where the job was begun and the journal does not have it.
+	outOfService bool
 	// busy names the job that runs now; empty when none does.
 	busy string
 	// mine says that this process may begin the job.
@@ -63,12 +67,29 @@ func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
 	if err := r.gatherRequests(ctx, &f); err != nil {
 		return f, err
 	}
-	if f.object != nil && f.known == nil {
-		if f.begunBefore, err = r.Journal.Began(string(f.object.UID)); err == nil {
-			err = r.gatherDevices(ctx, f)
-		}
+	if f.object == nil || f.known != nil {
+		return f, nil
+	}
+	if f.begunBefore, err = r.Journal.Began(string(f.object.UID)); err == nil {
+		err = r.gatherDevices(ctx, f)
+	}
+	if err == nil && f.mine && view.Active() == nil && f.startedBefore() && (!f.object.Ended() || f.object.Held()) {
+		f.outOfService, err = r.outOfService(ctx)
 	}
 	return f, err
+}
+
+// outOfService reports whether the node is out of service for the product. One that is being returned is not.
+func (r *Reconciler) outOfService(ctx context.Context) (bool, error) {
+	state, err := r.Maintenance.State(ctx)
+	if err != nil {
+		return false, fmt.Errorf("ask whether the node is out of service: %w", err)
+	}
+	switch state.Phase {
+	case step.MaintenanceRequested, step.MaintenanceReady, step.MaintenanceBroken:
+		return true, nil
+	}
+	return false, nil
 }
 
 // gatherRequests reads what a person requested for the node.

@@ -79,7 +79,8 @@ type Machine struct {
 	NoWrite error
 	// Limits are those of engine.Config.
 	Limits step.Limits
-	// Free and MaxInMemory are those of engine.Config.
+	// Volatile, Free and MaxInMemory are those of engine.Config.
+	Volatile    string
 	Free        func(dir string) (int64, error)
 	MaxInMemory int64
 	// AtWrite is called when a driver is about to write, with the image it was given.
@@ -280,7 +281,7 @@ func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 		BootID:    func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
 		Kernel:    func() (string, error) { return m.Kernel, nil },
 		SinceBoot: func() (time.Duration, error) { return time.Since(m.booted), nil },
-		Grace:     time.Minute, Limits: m.Limits, Wait: m.Wait, Guard: m.Guard, Free: m.Free, MaxInMemory: m.MaxInMemory,
+		Grace:     time.Minute, Limits: m.Limits, Wait: m.Wait, Guard: m.Guard, Volatile: m.Volatile, Free: m.Free, MaxInMemory: m.MaxInMemory,
 		Notify: func(s engine.Snapshot) {
 			m.Snapshots = append(m.Snapshots, s)
 			if m.OnSnapshot != nil {
