@@ -11,6 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 )
 
 // maxSoak is the longest soak, as in the API.
@@ -49,8 +50,12 @@ func applyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			self, err := state.ReadMachine(hardware.FS)
+			if err != nil {
+				return err
+			}
 			a := cli.Applying{
-				Docs: docs, Catalog: catalog, Labels: desired.labels, StateDir: m.StateDir, Host: hardware, Scan: hardware.Host.Scan,
+				Docs: docs, Catalog: catalog, Labels: desired.labels, StateDir: m.StateDir, Machine: self, Host: hardware, Scan: hardware.Host.Scan,
 				Uses: hardware.Host, Arrays: hardware.Host,
 				Drivers: hardware.Drivers, Writes: hardware.Runner, Steps: c.OutOrStdout(), Soak: soak,
 			}

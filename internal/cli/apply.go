@@ -38,7 +38,9 @@ type Applying struct {
 	Docs     Documents
 	Labels   map[string]string
 	StateDir string
-	Host     interface {
+	// Machine is this one.
+	Machine state.Machine
+	Host    interface {
 		engine.Host
 		BootID() (string, error)
 	}
@@ -85,7 +87,7 @@ type UpdatedDevice struct {
 // Apply updates the devices of this machine as the documents declare. A job that an earlier apply began is finished first,
 // and alone.
 func Apply(ctx context.Context, a Applying) (Outcome, error) {
-	known, err := state.Open(a.StateDir, state.Options{Daemon: version.Current()})
+	known, err := state.Open(a.StateDir, state.Options{Daemon: version.Current(), Machine: a.Machine})
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -34,6 +34,8 @@ type State struct {
 	Leftovers []string       `json:"leftovers,omitempty"`
 	// Earlier are directories with the state of a development build.
 	Earlier []string `json:"earlier,omitempty"`
+	// Foreign are directories with the state of other machines.
+	Foreign []string `json:"foreign,omitempty"`
 	// Problems says what could not be read, and why.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -89,7 +91,7 @@ func ReadState(dir, bootID string) (State, error) {
 	}
 	out := State{
 		Directory: dir, InUse: found.Locked, BootID: bootID, Devices: []StateDevice{}, Archive: archived(found.Archive),
-		History: found.Journal.History, Leftovers: found.Leftovers, Earlier: found.Earlier, Problems: found.Problems,
+		History: found.Journal.History, Leftovers: found.Leftovers, Earlier: found.Earlier, Foreign: found.Foreign, Problems: found.Problems,
 	}
 	if s := found.Stamp; s != nil {
 		out.Schema, out.Daemon = s.Schema, s.Daemon
@@ -161,6 +163,9 @@ func (s State) table(w io.Writer) error {
 	}
 	for _, e := range s.Earlier {
 		fmt.Fprintf(w, "\nEarlier:  %s holds the state of a development build, which this version does not read; remove it when it is not needed\n", e)
+	}
+	for _, f := range s.Foreign {
+		fmt.Fprintf(w, "\nForeign:  %s holds the state of another machine, of which nothing is done here; remove it when it is not needed\n", f)
 	}
 	for _, p := range s.Problems {
 		fmt.Fprintf(w, "\nNot read: %s\n", p)

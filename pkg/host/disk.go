@@ -236,7 +236,7 @@ func (h *Host) controllerID(f sysfs.PCIFunction, hosts []sysfs.SCSIHost) (string
 	switch {
 	case number != "":
 		return "dsn." + number, err
-	case isSet(serial) && !strings.EqualFold(serial, "N/A"):
+	case IsSet(serial) && !strings.EqualFold(serial, "N/A"):
 		return normalizeID("board." + f.Vendor + "-" + f.Device + "-" + serial), err
 	}
 	return "pci." + f.Vendor + "-" + f.Device + "." + f.Address.String(), err

@@ -129,19 +129,19 @@ func virtioID(d sysfs.VirtioDisk) string {
 // either, and some vendors forget to set them.
 func biosID(d sysfs.DMI) string {
 	switch {
-	case isSet(d.ProductUUID):
+	case IsSet(d.ProductUUID):
 		return strings.ToLower(d.ProductUUID)
-	case isSet(d.BoardSerial):
+	case IsSet(d.BoardSerial):
 		return normalizeID(d.BoardSerial + "-" + d.BoardName)
 	}
 	return "bios"
 }
 
-// isSet is false for what vendors leave in tables they did not fill in.
-func isSet(s string) bool {
+// IsSet is false for what vendors leave in tables they did not fill in.
+func IsSet(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "none", "not specified", "not settable", "default string", "to be filled by o.e.m.", "system serial number",
-		"0123456789", "03000200-0400-0500-0006-000700080009":
+		"0123456789", "03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009": // the second UUID in the other byte order
 		return false
 	}
 	return strings.Trim(s, "0-.") != "" && strings.Trim(strings.ToLower(s), "f-") != ""

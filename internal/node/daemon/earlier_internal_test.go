@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
 // A daemon that finds the state of a development build starts, says so in its log, and the state command shows where it is.
@@ -29,7 +30,7 @@ func TestStartOverAnEarlierBuild(t *testing.T) {
 
 	var log bytes.Buffer
 	o := Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
-	o.Config.StateDir = dir
+	o.Config.StateDir, o.Config.HostRoot = dir, t.TempDir()
 	host, err := openState(o, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, host.Close())
@@ -38,4 +39,39 @@ func TestStartOverAnEarlierBuild(t *testing.T) {
 	shown, err := cli.ReadState(dir, "boot")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"earlier-1"}, shown.Earlier)
+}
+
+// A daemon on a copy of another machine's disk says so and does nothing of what it finds. It takes a machine whose main board was
+// replaced for another one too.
+func TestCloneDoesNothing(t *testing.T) {
+	root := t.TempDir()
+	_, err := simhost.Create(filepath.Join(root, "n1"), simhost.DefaultSpec("n1", 1))
+	require.NoError(t, err)
+	_, err = simhost.Create(filepath.Join(root, "n2"), simhost.DefaultSpec("n2", 2))
+	require.NoError(t, err)
+	var log bytes.Buffer
+	o := Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	o.Config.StateDir, o.Config.HostRoot = t.TempDir(), filepath.Join(root, "n1")
+	first, err := openState(o, time.Second)
+	require.NoError(t, err)
+	require.NoError(t, first.Journal.Save(journal.Job{Name: "j", UID: "u"}))
+	require.NoError(t, first.Close())
+	again, err := openState(o, time.Second)
+	require.NoError(t, err)
+	assert.Empty(t, again.Foreign, "it is the same machine")
+	require.NoError(t, again.Close())
+
+	o.Config.HostRoot = filepath.Join(root, "n2")
+	clone, err := openState(o, time.Second)
+	require.NoError(t, err)
+	view, err := clone.Journal.View()
+	require.NoError(t, err)
+	require.NoError(t, clone.Close())
+	assert.Nil(t, view.Active())
+	assert.Contains(t, view.LastError(), "is of another machine")
+	assert.Contains(t, log.String(), filepath.Join(o.Config.StateDir, "foreign-1"))
+	shown, err := cli.ReadState(o.Config.StateDir, "boot")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"foreign-1"}, shown.Foreign)
+	assert.Nil(t, shown.Job)
 }

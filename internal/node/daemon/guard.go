@@ -20,6 +20,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // guardOf is the guard of this host. Own reads the pod of this process; nil in a guard.
@@ -70,7 +71,10 @@ const (
 // reach it. It leaves the job to the daemon as soon as that claims it, or the API server answers, because then the kubelet starts that
 // one. When no job is left it removes what the kubelet starts it from, and waits for its end. Where it is to end while a write runs, it ends after that.
 func RunGuard(ctx context.Context, o Options, server string) error {
-	w := newWatchman(o, server)
+	w, err := newWatchman(o, server)
+	if err != nil {
+		return err
+	}
 	defer w.linger()
 	for {
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
@@ -112,8 +116,12 @@ type watchman struct {
 	free time.Time
 }
 
-func newWatchman(o Options, server string) *watchman {
-	return &watchman{options: o, host: guardOf(o.Config, nil), journal: state.NewGuest(o.Config.StateDir), server: newServer(server)}
+func newWatchman(o Options, server string) (*watchman, error) {
+	self, err := state.ReadMachine(sysfs.DirFS(o.Config.HostRoot))
+	if err != nil {
+		return nil, err
+	}
+	return &watchman{options: o, host: guardOf(o.Config, nil), journal: state.NewGuest(o.Config.StateDir, self), server: newServer(server)}, nil
 }
 
 // round looks once, and works where nobody else does.

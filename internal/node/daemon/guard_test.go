@@ -44,7 +44,9 @@ func guarded(t *testing.T) (w *watchman, manifest string) {
 		require.NoError(t, os.WriteFile(filepath.Join(root, path), []byte(content), 0o600))
 	}
 	m := config.Machine{HostRoot: root, StateDir: filepath.Join(root, "var/lib/node-firmware")}
-	return newWatchman(Options{Config: config.Daemon{Machine: m}, Log: slog.New(slog.DiscardHandler)}, "https://127.0.0.1:1"), manifest
+	w, err = newWatchman(Options{Config: config.Daemon{Machine: m}, Log: slog.New(slog.DiscardHandler)}, "https://127.0.0.1:1")
+	require.NoError(t, err)
+	return w, manifest
 }
 
 func TestGuardWithoutAJobRemovesWhatItIsStartedFrom(t *testing.T) {
@@ -160,6 +162,19 @@ func TestGuardLeavesTheJobToADaemonWhileAToolHangs(t *testing.T) {
 	require.NoError(t, <-worked)
 	assert.Equal(t, 1, lists, "the tool was not waited for")
 	require.NoError(t, host.Close())
+}
+
+// The disk of a machine in the middle of a job was copied with the static pod of its guard. The guard of the copy has nothing to do there.
+func TestClonedGuardLeaves(t *testing.T) {
+	w, manifest := guarded(t)
+	before, err := state.Open(w.options.Config.StateDir, state.Options{Daemon: "v0.1.0", Machine: state.Machine{UUID: "of another"}})
+	require.NoError(t, err)
+	require.NoError(t, before.Journal.Save(journal.Job{Name: "j", UID: "u"}))
+	require.NoError(t, before.Close())
+	assert.True(t, w.relieved(t.Context()))
+	require.NoError(t, w.round(t.Context()))
+	assert.True(t, w.free.IsZero(), "it waits for nobody")
+	assert.NoFileExists(t, manifest)
 }
 
 // A guard that the kubelet is about to end does not vouch for the one that replaces it.

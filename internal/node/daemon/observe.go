@@ -20,7 +20,11 @@ func observe(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	guest := state.NewGuest(o.Config.StateDir)
+	self, err := state.ReadMachine(base.hardware.FS)
+	if err != nil {
+		return err
+	}
+	guest := state.NewGuest(o.Config.StateDir, self)
 	config := base.scans(o, guest)
 	config.Turn = guest.Share
 	disc := discovery.New(config)

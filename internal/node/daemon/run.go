@@ -15,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // Options configures a daemon.
@@ -85,9 +86,16 @@ func (t taken) Close() error { return errors.Join(t.State.Close(), t.claim.Close
 
 // openState opens the state directory, waiting up to patience for another process that has it open.
 func openState(o Options, patience time.Duration) (*state.State, error) {
-	host, err := state.Open(o.Config.StateDir, state.Options{Daemon: version.Current(), Patience: patience})
+	machine, err := state.ReadMachine(sysfs.DirFS(o.Config.HostRoot))
 	if err != nil {
 		return nil, err
+	}
+	host, err := state.Open(o.Config.StateDir, state.Options{Daemon: version.Current(), Machine: machine, Patience: patience})
+	if err != nil {
+		return nil, err
+	}
+	if host.Notice != "" {
+		o.Log.Error("Set the state of another machine aside", "err", host.Notice)
 	}
 	if host.Leftover != "" {
 		o.Log.Warn("Moved incomplete state of an interrupted first start aside", "directory", host.Leftover)

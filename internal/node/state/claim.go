@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
 const claimFile = "claim"
@@ -86,13 +87,21 @@ func Locked(dir string) (bool, error) {
 
 // Guest reads a state directory that other processes open, one after the other, to execute one job each. It changes
 // nothing there.
-type Guest struct{ dir string }
+type Guest struct {
+	dir     string
+	machine Machine
+}
 
-// NewGuest returns a guest of the directory, which need not exist yet.
-func NewGuest(dir string) *Guest { return &Guest{dir: dir} }
+// NewGuest returns a guest of the directory, which need not exist yet, on this machine.
+func NewGuest(dir string, machine Machine) *Guest { return &Guest{dir: dir, machine: machine} }
 
-// View reads the journal even while another process has it open; it is empty before the first job.
+// View reads the journal even while another process has it open; it is empty before the first job, and on another machine than the
+// one of the directory.
 func (g *Guest) View() (journal.View, error) {
+	stamp, err := readStamp(durable.OS{}, g.dir)
+	if err == nil && stamp != nil && g.machine.isOther(stamp.Machine) { // the next process that opens it sets it aside
+		return journal.View{}, nil
+	}
 	v, err := journal.Peek(g.dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, journal.ErrEarlier) { // the next process that opens it sets it aside
 		return journal.View{}, nil

@@ -16,7 +16,7 @@ import (
 // TestGuestAndExecutorTakeTurns proves R000-54.
 func TestGuestAndExecutorTakeTurns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	guest, other := state.NewGuest(dir), state.NewGuest(dir)
+	guest, other := state.NewGuest(dir, state.Machine{}), state.NewGuest(dir, state.Machine{})
 	view, err := guest.View()
 	require.NoError(t, err, "before the first job there is nothing")
 	assert.Empty(t, view.Jobs)

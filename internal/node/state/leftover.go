@@ -14,6 +14,7 @@ import (
 const (
 	leftoverPrefix = "leftover-"
 	earlierPrefix  = "earlier-"
+	foreignPrefix  = "foreign-"
 )
 
 // contents is the relevant content of a directory. Locks, temporary files and leftovers are not state; downloaded
@@ -23,7 +24,7 @@ type contents struct {
 	// journal says that a journal exists, and empty that it has no content.
 	journal, empty bool
 	archive        bool
-	// aside is the highest number of a directory of leftovers, or of earlier state.
+	// aside is the highest number of a directory of leftovers, or of earlier or foreign state.
 	aside int
 }
 
@@ -49,7 +50,7 @@ func look(fsys durable.FS, dir string) (contents, error) {
 				return contents{}, fmt.Errorf("list archive: %w", err)
 			}
 			c.archive = len(below) > 0
-		case strings.HasPrefix(name, leftoverPrefix), strings.HasPrefix(name, earlierPrefix):
+		case strings.HasPrefix(name, leftoverPrefix), strings.HasPrefix(name, earlierPrefix), strings.HasPrefix(name, foreignPrefix):
 			if n, err := strconv.Atoi(name[strings.Index(name, "-")+1:]); err == nil {
 				c.aside = max(c.aside, n)
 			}
@@ -66,9 +67,30 @@ func (s *State) putAside(fsys durable.FS, dir string, found contents, names ...s
 	return nil
 }
 
-// setEarlierAside moves the state of a development build into a directory of its own, and deletes nothing. What says that it is of
-// such a build moves last, so that a start that is interrupted goes on where it ended.
+// setEarlierAside moves the state of a development build into a directory of its own.
 func (s *State) setEarlierAside(dir string, fsys durable.FS) error {
+	if err := s.setAside(dir, fsys, earlierPrefix, &s.Earlier); err != nil {
+		return fmt.Errorf("set aside the state of a development build: %w", err)
+	}
+	return nil
+}
+
+// setForeignAside moves the state of another machine into a directory of its own: what it says of devices, and what is left to do, is
+// about others.
+func (s *State) setForeignAside(dir string, o Options) error {
+	how := o.Machine.differs(s.Before.Machine)
+	if err := s.setAside(dir, o.FS, foreignPrefix, &s.Foreign); err != nil {
+		return fmt.Errorf("set aside the state of another machine: %w", err)
+	}
+	s.Notice = fmt.Sprintf("The state directory is of another machine (%s), such as one from which this disk was copied. It was moved to %s and "+
+		"nothing in it was done. If the main board of this machine was replaced, stop the daemon and move its files back over those that are "+
+		"there, except the file %s.", how, filepath.Join(dir, s.Foreign), stampFile)
+	return nil
+}
+
+// setAside moves the state into a new directory, and deletes nothing. What says whose it is moves last, so that a start that is
+// interrupted goes on where it ended.
+func (s *State) setAside(dir string, fsys durable.FS, prefix string, made *string) error {
 	found, err := look(fsys, dir)
 	var names []string
 	if found.archive {
@@ -77,17 +99,16 @@ func (s *State) setEarlierAside(dir string, fsys durable.FS) error {
 	if found.journal {
 		names = append(names, journal.FileName)
 	}
-	if s.Before != nil {
-		names = append(names, stampFile)
+	if err == nil {
+		err = moveAside(fsys, dir, prefix, made, found, names)
+	}
+	if err == nil && s.Before != nil {
+		err = moveAside(fsys, dir, prefix, made, found, []string{stampFile})
 	}
 	if err == nil {
-		err = moveAside(fsys, dir, earlierPrefix, &s.Earlier, found, names)
+		s.Before = nil
 	}
-	if err != nil {
-		return fmt.Errorf("set aside the state of a development build: %w", err)
-	}
-	s.Before = nil
-	return nil
+	return err
 }
 
 // moveAside moves files into a new directory, or into the one that this start has made.

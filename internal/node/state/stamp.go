@@ -31,6 +31,8 @@ type Stamp struct {
 	Schema int `json:"schema"`
 	// Daemon is the version of the daemon; empty where that is not known.
 	Daemon string `json:"daemon,omitempty"`
+	// Machine is the one that the directory is of; without ids where nobody has asked.
+	Machine Machine `json:"machine,omitzero"`
 }
 
 // ErrNewer says that the directory was written by a newer daemon.
@@ -43,8 +45,9 @@ var errTruncated = errors.New("the stamp is incomplete")
 // incomplete stamp, and another error for one it does not understand.
 func parseStamp(raw []byte) (Stamp, error) {
 	var s struct {
-		Schema json.RawMessage `json:"schema"`
-		Daemon string          `json:"daemon"`
+		Schema  json.RawMessage `json:"schema"`
+		Daemon  string          `json:"daemon"`
+		Machine Machine         `json:"machine"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
 		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
@@ -59,7 +62,7 @@ func parseStamp(raw []byte) (Stamp, error) {
 	case err != nil || n < 1:
 		return Stamp{}, fmt.Errorf("parse stamp: unknown schema %q", s.Schema)
 	}
-	return Stamp{Schema: n, Daemon: s.Daemon}, nil
+	return Stamp{Schema: n, Daemon: s.Daemon, Machine: s.Machine}, nil
 }
 
 // readStamp returns nil when there is none.

@@ -21,6 +21,8 @@ import (
 type Options struct {
 	// Daemon is the version of this daemon, as version.Current.
 	Daemon string
+	// Machine is this one; without ids, the state of any machine is taken for its own.
+	Machine Machine
 	// FS is nil for the file system of this machine. The journal is not written through it.
 	FS durable.FS
 	// Patience is how long to wait for another process that has the directory open; zero for 2 s.
@@ -39,6 +41,9 @@ type State struct {
 	Leftover string
 	// Earlier is the directory into which the state of a development build was moved; empty when there was none.
 	Earlier string
+	// Foreign is the directory into which the state of another machine was moved, and Notice says so for people; both are empty when
+	// there was none.
+	Foreign, Notice string
 	// Unswept says why the remains of an interrupted archiving could not be removed; nil when there are none.
 	Unswept error
 
@@ -77,6 +82,14 @@ func (s *State) open(dir string, o Options) (err error) {
 			return err
 		}
 	}
+	was := o.Machine
+	if s.Before != nil && o.Machine.isOther(s.Before.Machine) {
+		if err := s.setForeignAside(dir, o); err != nil {
+			return err
+		}
+	} else if s.Before != nil {
+		was = s.Before.Machine
+	}
 	if s.Before != nil && s.Before.Schema < schema {
 		if err := s.setEarlierAside(dir, o.FS); err != nil {
 			return err
@@ -92,6 +105,9 @@ func (s *State) open(dir string, o Options) (err error) {
 		err = s.Journal.Note("The state of a development build of firmware-daemon was moved to " + filepath.Join(dir, s.Earlier) +
 			": this version does not read it. Nothing in it was changed; a job that was running then is not continued.")
 	}
+	if err == nil && s.Notice != "" {
+		err = s.Journal.Note(s.Notice)
+	}
 	if err != nil {
 		return err
 	}
@@ -99,7 +115,7 @@ func (s *State) open(dir string, o Options) (err error) {
 	if err := o.FS.SyncFile(filepath.Join(dir, journal.FileName)); err != nil { // everything the stamp covers is on disk
 		return fmt.Errorf("sync journal: %w", err)
 	}
-	return Stamp{Schema: schema, Daemon: o.Daemon}.write(o.FS, dir, s.Before)
+	return Stamp{Schema: schema, Daemon: o.Daemon, Machine: o.Machine.or(was)}.write(o.FS, dir, s.Before)
 }
 
 // openJournal moves the remains of an interrupted first run aside and opens the journal.
@@ -168,6 +184,8 @@ type Inspection struct {
 	Leftovers []string
 	// Earlier are the directories with the state of a development build.
 	Earlier []string
+	// Foreign are the directories with the state of other machines.
+	Foreign []string
 	// Problems says what could not be read, and why.
 	Problems []string
 }
@@ -187,6 +205,8 @@ func Inspect(dir string) (Inspection, error) {
 			out.Leftovers = append(out.Leftovers, e.Name())
 		case strings.HasPrefix(e.Name(), earlierPrefix):
 			out.Earlier = append(out.Earlier, e.Name())
+		case strings.HasPrefix(e.Name(), foreignPrefix):
+			out.Foreign = append(out.Foreign, e.Name())
 		}
 	}
 	note := func(err error) {

@@ -379,6 +379,13 @@ func TestPowerCutWhileOpening(t *testing.T) { // F2
 			write(t, dir, "journal.db", "half")
 			write(t, dir, ".tmp-version", "{")
 		},
+		"foreign": func(t *testing.T, dir string) {
+			s, err := state.Open(dir, state.Options{Daemon: today, Machine: first})
+			require.NoError(t, err)
+			require.NoError(t, s.Journal.Save(journal.Job{Name: "a", UID: "uid-a"}))
+			require.NoError(t, s.Close())
+			write(t, filepath.Join(dir, "archive", "nic", "1_boot"), "image", "bytes")
+		},
 		"new daemon": func(t *testing.T, dir string) {
 			s := open(t, dir, "v1.0.0")
 			require.NoError(t, s.Journal.Save(journal.Job{Name: "a", UID: "uid-a"}))
@@ -393,28 +400,34 @@ func TestPowerCutWhileOpening(t *testing.T) { // F2
 				fsys, err := durabletest.New(dir)
 				require.NoError(t, err)
 				fsys.CutAt(at)
-				s, err := state.Open(dir, state.Options{Daemon: today, FS: fsys})
+				s, err := state.Open(dir, state.Options{Daemon: today, Machine: second, FS: fsys})
 				if done = err == nil; done {
 					require.NoError(t, s.Close())
 				}
-				assertOpens(t, fsys, uint64(at), name == "new daemon")
+				assertOpens(t, fsys, uint64(at), name)
 			}
 		})
 	}
 }
 
-func assertOpens(t *testing.T, fsys *durabletest.FS, seed uint64, withJob bool) {
+// second is another machine than the first.
+var second = state.Machine{UUID: "4c4c4544-0043", Serial: "J1002"}
+
+func assertOpens(t *testing.T, fsys *durabletest.FS, seed uint64, name string) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 3))
 	for range 4 {
 		to := t.TempDir()
 		require.NoError(t, fsys.Cut(random, to))
-		s := open(t, to, today)
+		s := openOn(t, to, second)
 		v, err := s.Journal.View()
 		require.NoError(t, err)
-		if withJob {
+		switch name {
+		case "new daemon":
 			require.NotNil(t, v.Job("uid-a"))
 			require.Empty(t, s.Leftover)
+		case "foreign":
+			require.Nil(t, v.Job("uid-a"), "of another machine")
 		}
 		require.NoError(t, s.Close())
 	}
@@ -552,7 +565,7 @@ func TestEarlierBuildIsSetAside(t *testing.T) {
 func TestGuestOfAnEarlierBuild(t *testing.T) {
 	dir := used(t, today)
 	makeSchema(t, dir, "1")
-	v, err := state.NewGuest(dir).View()
+	v, err := state.NewGuest(dir, state.Machine{}).View()
 	require.NoError(t, err)
 	assert.Empty(t, v.Jobs)
 }

@@ -44,6 +44,16 @@ func wirings() []Mutant {
 		daemon("the operator drains where nobody should", node+"machine.go", "TestSettingsReachTheParts", "c.Maintenance == config.MaintenanceDrain", "c.Maintenance != config.MaintenanceOperator"),
 		daemon("an interrupted job waits for the API server", node+"executor.go", "TestWithoutAnAPIServer",
 			"return e.engine.Run(ctx)", "e.manager.GetCache().WaitForCacheSync(ctx); return e.engine.Run(ctx)"),
+		daemon("a job whose journal is lost holds no node", "internal/node/job/gather.go", "TestLostStateHolds", "return true, nil\n\t}\n\treturn false, nil", "return false, nil\n\t}\n\treturn false, nil"),
+		daemon("a node that is on its way back is held for a lost journal", "internal/node/job/gather.go", "TestRestoredAPIHoldsNobody",
+			"case step.MaintenanceRequested, step.Maint", "case step.MaintenanceRequested, step.MaintenanceEnding, step.Maint"),
+		daemon("what a lost job blamed is forgotten", "internal/node/job/decide.go", "TestLostHoldStays", "range f.object.Status.Blamed {", "range f.object.Status.Blamed[:0] {"),
+		daemon("a job begins with its journal in memory", "internal/node/engine/preflight.go", "TestVolatileRefusesJobs", `x.cfg.Volatile != "" &&`, `x.cfg.Volatile == "\n" &&`),
+		daemon("the serial number of a chassis tells its machines apart", "internal/node/state/machine.go", "TestWhoseStateItIs",
+			"return m.UUID != of.UUID", "return m.UUID != of.UUID && m.Serial != of.Serial"),
+		daemon("the state of another machine is taken over", "internal/node/state/state.go", "TestForeignStateIsSetAside",
+			"o.Machine.isOther(s.Before.Machine)", "false"),
+		daemon("a guard works on the state of another machine", "internal/node/state/claim.go", "TestForeignStateIsSetAside", "err == nil && stamp != nil &&", "err != nil && stamp != nil &&"),
 		daemon("the archive is never pruned", node+"run.go", "TestWithoutAnAPIServer", "pruneArchive(ctx, e.log, e.discovery, e.archive); ", ""),
 	}
 }
