@@ -116,7 +116,7 @@ func (i *installation) objects() []client.Object {
 		out = append(out, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, nodeFirmware(node), device(node+"-nic-1", node), job(node))
 	}
 	return append(out, i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io"), i.maintenance("node-firmware-node-b", "node-b", "nodefirmware.io"),
-		i.maintenance("foreign-a", "node-a", "other.example.com"), said("said-foreign", "kubelet", "Node", "node-a"),
+		i.began("began", "false"), i.began("kept", "true"), i.maintenance("foreign-a", "node-a", "other.example.com"), said("said-foreign", "kubelet", "Node", "node-a"),
 		said("said-by-a", "firmware-daemon", "FirmwareJob", "node-a-12345678"), said("said-by-b", "firmware-daemon", "FirmwareJob", "node-b-12345678"),
 		template("t"), source("s"), forbidden(), catalog(),
 		changed(nodeFirmware("pinned"), func(n *v1alpha1.NodeFirmware) { n.Spec.ScanThreshold = "1h" }), unpinned("unpinned"), rollout("p"), rollout("default"), i.configMap("other", "x"), i.daemonPod("plain"))
@@ -272,6 +272,13 @@ func (i *installation) maintenance(name, node, requestor string) *maintenancev1a
 	}
 }
 
+// began is a maintenance of node-a with what the maintenance-operator noted of the node when it began.
+func (i *installation) began(name, unschedulable string) *maintenancev1alpha1.NodeMaintenance {
+	return changed(i.maintenance(name, "node-a", "nodefirmware.io"), func(m *maintenancev1alpha1.NodeMaintenance) {
+		m.Annotations = map[string]string{"maintenance.nvidia.com/node-initial-state.unschedulable": unschedulable}
+	})
+}
+
 func (i *installation) configMap(name, key string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name}, Data: map[string]string{key: "x"}}
 }
@@ -415,6 +422,11 @@ func conditions(types ...string) string {
 	return `{"conditions":[` + strings.Join(out, ",") + `]}`
 }
 
+// initially is a patch of what the maintenance-operator noted of the node.
+func initially(value string) string {
+	return `{"metadata":{"annotations":{"maintenance.nvidia.com/node-initial-state.unschedulable":` + value + `}}}`
+}
+
 // noOwner is an owner that does not exist, with which the garbage collector deletes an object.
 const noOwner = `{"apiVersion":"v1","kind":"Node","name":"gone","uid":"1"}`
 
@@ -432,17 +444,19 @@ const (
 	ownEvents   = "events of its own node"
 	ourName     = "in its own name only"
 	ourEntry    = "add itself to, or remove itself from"
-	itsSpace    = "only in its own namespace"
-	oneMap      = "no ConfigMap but node-firmware-image-ca"
-	oneSecret   = "no Secret but node-firmware-image-tls"
-	itsEnd      = "its admission and its end only"
-	jobPods     = "pods that execute jobs only"
-	onlyOp      = "firmware-job-" // the name of the policy: the label, the shape and the image are refused, in any order
-	podShape    = "has one container, the account of the daemons"
-	podRuns     = `runs "firmware-daemon job"`
-	podRights   = "has the volumes and the rights of the daemons"
-	podArgs     = "but those that the file of handlers names"
-	podImage    = "an image that the file of handlers names"
+	// initialState is about the only annotations of a maintenance.
+	initialState = "the only annotation of a maintenance"
+	itsSpace     = "only in its own namespace"
+	oneMap       = "no ConfigMap but node-firmware-image-ca"
+	oneSecret    = "no Secret but node-firmware-image-tls"
+	itsEnd       = "its admission and its end only"
+	jobPods      = "pods that execute jobs only"
+	onlyOp       = "firmware-job-" // the name of the policy: the label, the shape and the image are refused, in any order
+	podShape     = "has one container, the account of the daemons"
+	podRuns      = `runs "firmware-daemon job"`
+	podRights    = "has the volumes and the rights of the daemons"
+	podArgs      = "but those that the file of handlers names"
+	podImage     = "an image that the file of handlers names"
 )
 
 // attempts are at least one for each way out of its role that each caller has.
@@ -523,6 +537,14 @@ func (i *installation) attempts() []attempt {
 		{"unbound", "request maintenance", create(i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io")), noClaim},
 		{"a", "end its maintenance", remove(mine), ""},
 		{"a", "keep its maintenance from being collected", patch(mine, `{"metadata":{"annotations":{"maintenance.nvidia.com/garbage-collector.ignore":"true"}}}`), ""},
+		{"a", "have its node stay cordoned at the end", patch(i.began("began", ""), initially(`"true"`)), ""},
+		{"a", "have its node uncordoned at the end", patch(i.began("kept", ""), initially(`"false"`)), initialState},
+		{"a", "say how its node was before", patch(mine, initially(`"true"`)), initialState},
+		{"a", "forget how its node was before", patch(i.began("began", ""), initially("null")), initialState},
+		{"a", "have its node uncordoned by another's maintenance", patch(foreign, initially(`"false"`)), "only on its own maintenance"},
+		{"a", "request maintenance after one that was removed", admitted(create(i.began("node-firmware-node-a", "false"))), ""},
+		{"a", "request maintenance that leaves its node cordoned", create(i.began("node-firmware-node-a", "true")), "no metadata or requestors of others"},
+		{"a", "request maintenance of another node after one that was removed", create(changed(i.began("node-firmware-node-a", "false"), func(m *maintenancev1alpha1.NodeMaintenance) { m.Spec.NodeName = "node-b" })), anotherNode},
 		{"a", "annotate its maintenance otherwise", patch(mine, `{"metadata":{"annotations":{"a":"b"}}}`), "the only annotation of a maintenance"},
 		{"a", "keep its maintenance for ever", patch(mine, `{"metadata":{"finalizers":["evil.example/x"]}}`), "the labels, finalizers and owners"},
 		{"a", "say that its maintenance failed", status(mine, conditions("RequestorFailed")), ""},

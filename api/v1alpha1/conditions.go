@@ -160,7 +160,7 @@ const (
 	ReasonNodeBusy = "NodeBusy"
 	// ReasonNotReporting: the daemon of the node does not report; the message says why.
 	ReasonNotReporting = "NotReporting"
-	// ReasonNodeNotReady: the Node is not Ready, so nothing new is started on it.
+	// ReasonNodeNotReady: the Node is not Ready, or somebody else has it, so nothing new is started on it.
 	ReasonNodeNotReady = "NodeNotReady"
 	// ReasonNodeGone: the Node no longer exists.
 	ReasonNodeGone = "NodeGone"

@@ -35,6 +35,9 @@ const (
 	// CordonedAnnotation on a Node says that the operator cordoned it, which it does with --maintenance=Drain alone; its value is
 	// the id of the request. The operator uncordons no Node without it.
 	CordonedAnnotation = "nodefirmware.io/cordoned"
+	// UpdateWhileCordonedAnnotation on a Node, with the value "true", lets the product update the Node while somebody else has cordoned it.
+	// People write it; without it such a Node waits. It is about a plain cordon alone, and the Node stays cordoned after the update.
+	UpdateWhileCordonedAnnotation = "nodefirmware.io/update-while-cordoned"
 	// JobPodLabel marks the pods that execute FirmwareJobs; its value is the uid of the job. A drain does not evict
 	// them.
 	JobPodLabel = "nodefirmware.io/job"

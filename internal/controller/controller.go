@@ -43,7 +43,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, c config.Operato
 		"node":       func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace, node.Retention) },
 		"template":   func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.Options{}) },
 		"planner":    planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).Within(queues).SetupWithManager,
-		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).Within(queues).Expecting(c.ExpectedJobDuration).SetupWithManager,
+		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).SharingIn(c.Namespace).Within(queues).Expecting(c.ExpectedJobDuration).SetupWithManager,
 		"protection": protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager,
 		"provenance": func(mgr manager.Manager) error {
 			return provenance.SetupWithManager(mgr, provenance.Options{})

@@ -24,8 +24,18 @@ type State struct {
 	// Node identifies the node that is out of service; a node that is registered again is another one. Empty where there is
 	// no such identity, and while it is not out of service.
 	Node string
+	// Cordon is the one that ends with the maintenance; zero where the node was cordoned before, where that is not known, and while the
+	// node is not out of service.
+	Cordon Cordon
 	// Message explains it, for people: what is waited for, or what to do.
 	Message string
+}
+
+// Cordon is what is remembered of a cordon, so that it ends also where its maintenance was taken away.
+type Cordon struct {
+	// Node identifies the node, and By names who made it unschedulable.
+	Node string `json:"node"`
+	By   string `json:"by"`
 }
 
 // None is the maintenance of a host that is in no cluster: it is ready from the start, after a restart too, and nothing

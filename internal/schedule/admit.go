@@ -67,7 +67,7 @@ var (
 		(*pass).cancelled, (*pass).missing, (*pass).refuses, (*pass).behind, (*pass).busy, (*pass).open, (*pass).stopped, (*pass).doubtful,
 		(*pass).denied, (*pass).inWave,
 	}
-	budgetGates = []gate{(*pass).outside, (*pass).notReady, (*pass).quorum, (*pass).ledgerFull, (*pass).crowded, (*pass).exhausted}
+	budgetGates = []gate{(*pass).outside, (*pass).notReady, (*pass).taken, (*pass).quorum, (*pass).ledgerFull, (*pass).crowded, (*pass).exhausted}
 )
 
 // tryAdmit gives the job a place, or says why it waits.
@@ -155,6 +155,14 @@ func (p *pass) notReady(c *candidate) (Reason, string) {
 		return "", ""
 	}
 	return NodeNotReady, fmt.Sprintf("Node %s is not Ready; nothing new is started on it until it is.", c.job.Node)
+}
+
+// taken keeps a node that somebody else has. It is as if it were not Ready: when that ends, only they know.
+func (p *pass) taken(c *candidate) (Reason, string) {
+	if c.node.Taken == "" {
+		return "", ""
+	}
+	return NodeNotReady, c.node.Taken
 }
 
 func (p *pass) exhausted(c *candidate) (Reason, string) {

@@ -140,6 +140,23 @@ func TestNodesThatAreNotReadyOrCordonedUseTheBudget(t *testing.T) {
 	assert.Equal(t, 2, d.Policies[0].Unavailable)
 }
 
+// A node that somebody else has is left to them, whatever the budget; one that a failed job of the product holds is the product's.
+func TestTakenNodeWaits(t *testing.T) {
+	ns := nodes(3)
+	ns[0].Taken, ns[0].Cordoned = "Somebody else has node n0: kured.", true
+	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(3))}, Nodes: ns, Jobs: []schedule.Job{job("n0", 1, 0), job("n1", 2, 0)}}
+	d := schedule.Decide(f)
+	assert.Equal(t, []string{"n1-j2"}, admitted(d.Policies[0]))
+	require.Len(t, d.Wait, 1)
+	assert.Equal(t, schedule.NodeNotReady, d.Wait[0].Reason)
+	assert.Equal(t, ns[0].Taken, d.Wait[0].Message)
+	assert.Equal(t, 2, d.Policies[0].Unavailable, "it uses the budget, as every cordoned node does")
+
+	held := job("n0", 0, schedule.Held)
+	f.Policies[0].Ledger, f.Jobs = []schedule.Entry{entry(held)}, append(f.Jobs, held)
+	assert.Len(t, schedule.Decide(f).Policies[0].Replace, 1, "a retry takes it over")
+}
+
 func TestAdmittedCordonCountsOnce(t *testing.T) {
 	ns := nodes(2)
 	ns[0].Cordoned, ns[0].Ready = true, false

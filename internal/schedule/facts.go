@@ -73,6 +73,8 @@ type Node struct {
 	// Cordoned says that the node is unschedulable, whoever did that. A node that is both cordoned and admitted
 	// counts once, so the cordon of the product's own maintenance costs nothing.
 	Cordoned bool
+	// Taken says in a sentence that somebody else has the node, and what to do; empty where nobody does.
+	Taken string
 	// Scanned says that the daemon of the node has looked at the machine. It is needed where a job with Steps is queued.
 	Scanned bool
 	// Runs is the name of the job that the node reports to be at work on, and Held says that it reports that a failed job holds

@@ -67,6 +67,9 @@ func drawSituation(t *rapid.T) situation {
 			n.Labels["rack"] = rack
 		}
 		n.Ready, n.Cordoned = rapid.IntRange(0, 5).Draw(t, "not ready") > 0, rapid.IntRange(0, 5).Draw(t, "cordoned") == 0
+		if rapid.IntRange(0, 7).Draw(t, "taken") == 0 {
+			n.Taken = "Somebody else has it."
+		}
 		switch rapid.IntRange(0, 11).Draw(t, "of a job that the API lost") {
 		case 0:
 			n.Runs = "lost"
@@ -234,7 +237,7 @@ func (s situation) blocked(d schedule.Decision, j schedule.Job) string {
 	switch {
 	case outside:
 		return "outside"
-	case !n.Ready:
+	case !n.Ready || n.Taken != "":
 		return "not ready"
 	}
 	return s.exceeded(d, p.Name, j.Node, len(s.Jobs))
@@ -271,7 +274,7 @@ func TestDecisionMatchesOracle(t *testing.T) {
 				}
 				frozen, outside := s.closed(o.Name, int(expected/time.Minute))
 				require.Equal(t, []string{o.Name}, s.pool(n))
-				require.True(t, n.Ready && !s.policy(o.Name).Paused && !frozen && !outside, "%s is admitted", e.Job)
+				require.True(t, n.Ready && n.Taken == "" && !s.policy(o.Name).Paused && !frozen && !outside, "%s is admitted", e.Job)
 				at := slices.IndexFunc(s.Jobs, func(j schedule.Job) bool { return j.UID == e.UID })
 				require.Empty(t, s.exceeded(d, o.Name, e.Node, at), "%s is admitted", e.Job)
 			}

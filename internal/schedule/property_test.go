@@ -331,6 +331,7 @@ func TestBudgetsHoldUnderAnyEvents(t *testing.T) {
 			"node changes": func(t *rapid.T) {
 				n := f.nodes[pick(t, f.nodes, "node")]
 				n.Ready, n.Cordoned = rapid.Bool().Draw(t, "ready"), rapid.Bool().Draw(t, "cordoned")
+				n.Taken = rapid.SampledFrom([]string{"", "Somebody else has it."}).Draw(t, "taken")
 				f.nodes[n.Name] = n
 			},
 			"node moves": func(t *rapid.T) {

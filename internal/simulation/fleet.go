@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/neighbour"
 )
 
 // Made says which machines a made fleet has.
@@ -72,7 +75,7 @@ func pick(dice *rand.Rand, values []Weighted) string {
 }
 
 // LoadNodes reads the output of kubectl get nodes -o json. The label modelLabel says what a machine is, where a node has it.
-// Each node keeps its labels, whether it is Ready, and whether it is cordoned.
+// Each node keeps its labels, whether it is Ready, whether it is cordoned, and who else has it.
 func LoadNodes(file, modelLabel string) ([]Node, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -105,7 +108,8 @@ func LoadNodes(file, modelLabel string) ([]Node, error) {
 		for _, c := range n.Status.Conditions {
 			ready = ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		}
-		out = append(out, Node{Name: n.Name, Labels: maps.Clone(n.Labels), Devices: []Device{{Model: n.Labels[modelLabel]}}, Ready: ready, Cordoned: n.Spec.Unschedulable})
+		out = append(out, Node{Name: n.Name, Labels: maps.Clone(n.Labels), Devices: []Device{{Model: n.Labels[modelLabel]}}, Ready: ready, Cordoned: n.Spec.Unschedulable,
+			Taken: cmp.Or(neighbour.Has(n), neighbour.Cordoned(n))})
 	}
 	return out, errors.Join(errs...)
 }

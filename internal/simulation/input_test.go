@@ -72,8 +72,9 @@ func TestTakesClusterNodesAsTheyAre(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []simulation.Node{
 		{Name: "a", Labels: map[string]string{"pool": "gpu", "model": "X"}, Devices: []simulation.Device{{Model: "X"}}, Ready: true},
-		{Name: "b", Devices: []simulation.Device{{}}, Cordoned: true},
+		{Name: "b", Devices: []simulation.Device{{}}, Cordoned: true, Taken: got[1].Taken},
 	}, got)
+	assert.Contains(t, got[1].Taken, "Node b is cordoned, and not by this product.")
 }
 
 func TestEveryProblemOfAListOfNodesNamesItsFile(t *testing.T) {

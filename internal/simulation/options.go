@@ -32,6 +32,8 @@ type Node struct {
 	Devices []Device
 	// Ready and Cordoned are the node's state at the start. A node that starts not Ready or cordoned stays so.
 	Ready, Cordoned bool
+	// Taken says who else has the node, so that it is not updated; empty for nobody.
+	Taken string
 }
 
 // Work says how long jobs take and what goes wrong. Rates are shares of the jobs, from 0 to 1.

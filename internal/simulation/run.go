@@ -120,7 +120,7 @@ func newRun(o Options) *run {
 		r.nodes = append(r.nodes, n)
 		r.byName[n.Name] = n
 		r.facts.Nodes = append(r.facts.Nodes, schedule.Node{
-			Name: n.Name, Labels: n.Labels, Ready: n.Ready, Cordoned: n.Cordoned, Scanned: true,
+			Name: n.Name, Labels: n.Labels, Ready: n.Ready, Cordoned: n.Cordoned, Taken: n.Taken, Scanned: true,
 		})
 		chosen := schedule.Chosen(r.facts.Policies, n.Labels)
 		n.pool = r.pools[slices.IndexFunc(r.pools, func(p *pool) bool { return p.name == chosen[0] })]

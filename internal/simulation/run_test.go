@@ -129,6 +129,11 @@ func TestDownNodesUseUpBudget(t *testing.T) {
 	assert.Equal(t, 1, p.Done, "the cordoned node costs no more when it is admitted")
 	assert.Equal(t, 1, p.Waiting[schedule.NodeNotReady].Nodes)
 	assert.Contains(t, p.Ready, "Repair or uncordon, or raise maxUnavailable")
+
+	nodes[1].Taken = "Node b is cordoned."
+	p = run(t, options(nodes, policy("default", "2"))).Report.Policies[0]
+	assert.Zero(t, p.Done)
+	assert.Equal(t, 2, p.Waiting[schedule.NodeNotReady].Nodes)
 }
 
 func TestEachPoolGoesAtItsOwnPace(t *testing.T) {

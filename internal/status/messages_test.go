@@ -42,6 +42,7 @@ var speakers = map[string]string{
 	"internal/match":                 "NodeDevice",
 	"internal/controller/rollout":    "RolloutPolicy",
 	"internal/schedule":              "RolloutPolicy",
+	"internal/neighbour":             "FirmwareJob",
 	"internal/controller":            "FirmwareJob",
 	"internal/controller/node":       "NodeFirmware",
 	"internal/node":                  "FirmwareJob",

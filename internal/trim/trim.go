@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/neighbour"
 )
 
 // Object is the transform of the operator's cache. It drops what no reconciler reads, and keeps one copy of the texts that
@@ -36,10 +37,10 @@ func Object(o any) (any, error) {
 	return o, nil
 }
 
-// node keeps labels, whether the node is schedulable, and its Ready condition.
+// node keeps labels, whether the node is schedulable, its Ready condition, and what says who has it.
 func node(o *corev1.Node) {
-	o.Annotations = nil
-	o.Spec = corev1.NodeSpec{Unschedulable: o.Spec.Unschedulable}
+	o.Spec = corev1.NodeSpec{Unschedulable: o.Spec.Unschedulable, Taints: o.Spec.Taints}
+	neighbour.Trim(o)
 	o.Status = corev1.NodeStatus{Conditions: slices.DeleteFunc(o.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type != corev1.NodeReady
 	})}

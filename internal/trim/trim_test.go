@@ -77,11 +77,14 @@ func TestANodeKeepsWhatDecidesAboutItsAdmission(t *testing.T) {
 	n.Labels = map[string]string{"pool": "gpu", "rack": "7"}
 	n.Status.Conditions = append(n.Status.Conditions, ready)
 	n.Spec.Unschedulable = true
+	drain := corev1.Taint{Key: "medik8s.io/drain", Effect: corev1.TaintEffectNoSchedule}
+	n.Spec.Taints = append(n.Spec.Taints, drain)
+	n.Annotations[v1alpha1.UpdateWhileCordonedAnnotation] = "true"
 	want := &corev1.Node{
-		TypeMeta: n.TypeMeta, ObjectMeta: *n.ObjectMeta.DeepCopy(), Spec: corev1.NodeSpec{Unschedulable: true},
+		TypeMeta: n.TypeMeta, ObjectMeta: *n.ObjectMeta.DeepCopy(), Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{drain}},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready}},
 	}
-	want.ManagedFields, want.Annotations = nil, nil
+	want.ManagedFields, want.Annotations = nil, map[string]string{v1alpha1.UpdateWhileCordonedAnnotation: "true"}
 	_, err := Object(n)
 	require.NoError(t, err)
 	assert.Equal(t, want, n)

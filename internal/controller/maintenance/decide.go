@@ -1,13 +1,14 @@
 package maintenance
 
 import (
-	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/drain"
+	"github.com/nodefirmware/node-firmware-operator/internal/neighbour"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -54,6 +55,8 @@ func decide(f facts) decision {
 		return decision{disown: f.uncordoned()}
 	case !f.admitted:
 		return say(f, v1alpha1.MaintenanceRefused, "the node has no admitted FirmwareJob; it is not taken out of service")
+	case !f.begun() && taken(f.node) != "":
+		return say(f, v1alpha1.MaintenanceRefused, taken(f.node))
 	case !f.begun():
 		return begin(f)
 	case !f.node.Spec.Unschedulable: // what is evicted could be scheduled there again
@@ -83,8 +86,16 @@ func (f facts) uncordoned() bool {
 
 func (f facts) answered() bool { return f.answer != nil && f.answer.RequestID == f.request.ID }
 
-// begin takes the node out of service. A node that somebody else has cordoned stays theirs: it gets no annotation, and so is not
-// uncordoned at the end.
+// taken says who else has the node; empty for nobody. The node was free when its job was admitted.
+func taken(n *corev1.Node) string {
+	if has := neighbour.Has(n); has != "" || isOurs(n) {
+		return has
+	}
+	return neighbour.Cordoned(n)
+}
+
+// begin takes the node out of service. A node that somebody else has cordoned, and lets be updated, stays theirs: it gets no annotation,
+// and so is not uncordoned at the end.
 func begin(f facts) decision {
 	d := say(f, v1alpha1.MaintenanceDraining, "the node is cordoned; its pods are evicted next")
 	if !f.node.Spec.Unschedulable || isOurs(f.node) {
@@ -103,9 +114,14 @@ func release(f facts) decision {
 		d.again = false
 		return d
 	}
-	ours := isOurs(f.node)
+	signs := neighbour.Signs(f.node) // none when it was cordoned
+	ours := isOurs(f.node) && len(signs) == 0
 	message := ""
-	if !ours && f.node.Spec.Unschedulable {
+	switch {
+	case ours || !f.node.Spec.Unschedulable:
+	case len(signs) > 0:
+		message = fmt.Sprintf("the node stays cordoned for %s", neighbour.Names(signs))
+	default:
 		message = "the node stays cordoned: somebody else cordoned it"
 	}
 	d := say(f, v1alpha1.MaintenanceReleased, message)
@@ -155,19 +171,5 @@ func isOurs(n *corev1.Node) bool {
 	if _, marked := n.Annotations[v1alpha1.CordonedAnnotation]; !marked {
 		return false
 	}
-	for _, m := range n.ManagedFields {
-		if m.Manager == fieldOwner || m.FieldsV1 == nil {
-			continue
-		}
-		var fields struct {
-			Spec map[string]json.RawMessage `json:"f:spec"`
-		}
-		if err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields); err != nil {
-			continue // the annotation alone is known then
-		}
-		if _, cordons := fields.Spec["f:unschedulable"]; cordons {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(neighbour.CordonedBy(n), func(who string) bool { return who != fieldOwner })
 }

@@ -27,6 +27,18 @@ func by(n *corev1.Node, manager string) *corev1.Node {
 	return n
 }
 
+// letting is the node with the word of a person that it may be updated while it is cordoned.
+func letting(n *corev1.Node) *corev1.Node {
+	metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.UpdateWhileCordonedAnnotation, "true")
+	return n
+}
+
+// drainedBy is the node with the taint of another product.
+func drainedBy(n *corev1.Node, taint string) *corev1.Node {
+	n.Spec.Taints = []corev1.Taint{{Key: taint, Effect: corev1.TaintEffectNoSchedule}}
+	return n
+}
+
 func answer(id string, s v1alpha1.MaintenanceState) *v1alpha1.MaintenanceAnswer {
 	return &v1alpha1.MaintenanceAnswer{RequestID: id, State: s, NodeUID: "u"}
 }
@@ -54,8 +66,16 @@ func TestDecide(t *testing.T) {
 			cordon: "1", state: v1alpha1.MaintenanceDraining, again: true},
 		"the cordon of an operator that died before it said so is its own": {facts: facts{request: wanted, node: node(true, "1"), admitted: true},
 			cordon: "1", state: v1alpha1.MaintenanceDraining, again: true},
-		"the cordon of a person stays the person's": {facts: facts{request: wanted, node: node(true, ""), admitted: true},
+		"a node that a person cordoned is left alone": {facts: facts{request: wanted, node: node(true, ""), admitted: true},
+			state: v1alpha1.MaintenanceRefused, again: true},
+		"the cordon of a person who lets it be updated stays the person's": {facts: facts{request: wanted, node: letting(node(true, "")), admitted: true},
 			state: v1alpha1.MaintenanceDraining, again: true},
+		"a node that somebody else has is left alone": {facts: facts{request: wanted, node: drainedBy(node(false, ""), "medik8s.io/drain"), admitted: true},
+			state: v1alpha1.MaintenanceRefused, again: true},
+		"one that somebody else has since is drained on": {facts: facts{request: wanted, node: drainedBy(node(true, "1"), "medik8s.io/drain"),
+			answer: answer("1", v1alpha1.MaintenanceDraining), admitted: true}, evict: true},
+		"and stays theirs": {facts: facts{request: over, node: drainedBy(by(node(true, "1"), fieldOwner), "medik8s.io/drain")},
+			disown: true, state: v1alpha1.MaintenanceReleased},
 		"then it is drained": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), admitted: true}, evict: true},
 		"not a pod is evicted that could come back": {facts: facts{request: wanted, node: node(false, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), admitted: true},
 			disown: true, state: v1alpha1.MaintenanceDraining, again: true},
@@ -81,6 +101,8 @@ func TestDecide(t *testing.T) {
 		"what the operator alone has cordoned is its own": {facts: facts{request: over, node: by(node(true, "1"), fieldOwner)}, uncordon: true, state: v1alpha1.MaintenanceReleased},
 		"also where a manifest says the same":             {facts: facts{request: over, node: by(by(node(true, "1"), fieldOwner), "gitops")}, disown: true, state: v1alpha1.MaintenanceReleased},
 		"the mark of an old cordon makes no other's the operator's": {facts: facts{request: wanted, node: by(node(true, "0"), "kubectl-cordon"), admitted: true},
+			state: v1alpha1.MaintenanceRefused, again: true},
+		"nor where they let it be updated": {facts: facts{request: wanted, node: letting(by(node(true, "0"), "kubectl-cordon")), admitted: true},
 			state: v1alpha1.MaintenanceDraining, again: true},
 		"a release is over where the Node is gone":   {facts: facts{request: over}, state: v1alpha1.MaintenanceReleased},
 		"a person may cordon the node after the end": {facts: facts{request: over, node: node(true, ""), answer: answer("1", v1alpha1.MaintenanceReleased)}},

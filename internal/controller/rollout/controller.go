@@ -31,6 +31,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/internal/neighbour"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -78,6 +79,9 @@ type Reconciler struct {
 	queues   *queue.Queues
 	unheard  unheard
 	lost     lost
+	// namespace is where NodeMaintenances are shared, and cordoned are the nodes that the last pass found cordoned by somebody else.
+	namespace string
+	cordoned  map[string]bool
 	// labels are the last known ones of the nodes in the ledgers.
 	labels map[string]map[string]string
 	// admit and explain tell jobs that they may run, and why they wait.
@@ -254,5 +258,6 @@ var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
 
 // nodeChanged passes what may change a decision; heartbeats do not.
 var nodeChanged = watch.Changed(func(a, b *corev1.Node) bool {
-	return isReady(a) != isReady(b) || a.Spec.Unschedulable != b.Spec.Unschedulable || !maps.Equal(a.Labels, b.Labels)
+	return isReady(a) != isReady(b) || a.Spec.Unschedulable != b.Spec.Unschedulable || !maps.Equal(a.Labels, b.Labels) ||
+		neighbour.Has(a) != neighbour.Has(b) || isTaken(a) != isTaken(b)
 })

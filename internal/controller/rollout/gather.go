@@ -30,6 +30,8 @@ type facts struct {
 	quarantines []v1alpha1.FirmwareQuarantine
 	queued      queued
 	edges       map[string][]schedule.JobEdge // by uid of the job
+	// taken says by node who else has it, of the nodes with a queued job.
+	taken map[string]string
 	// priority is that of each job that is not admitted, by uid.
 	priority map[string]int
 	schedule schedule.Facts
@@ -100,6 +102,9 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 		return f, err
 	}
 	if f.priority, err = r.priorities(ctx, f.jobs); err != nil {
+		return f, err
+	}
+	if f.taken, err = r.taken(ctx, f); err != nil {
 		return f, err
 	}
 	f.schedule = r.scheduleFacts(f)
@@ -226,7 +231,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	}
 	for _, n := range f.nodes {
 		out.Nodes = append(out.Nodes, schedule.Node{
-			Name: n.Name, Labels: n.Labels, Ready: isReady(n), Cordoned: n.Spec.Unschedulable,
+			Name: n.Name, Labels: n.Labels, Ready: isReady(n), Cordoned: n.Spec.Unschedulable, Taken: f.taken[n.Name],
 			Scanned: f.queued.scanned[n.Name], Unhealthy: f.queued.unhealthy[n.Name],
 			Runs: runs(f.reports[n.Name]), Held: isHeld(f.reports[n.Name]),
 			Lost: r.lost.is(n.Name, out.Now), Unheard: r.unheard.is(n.Name),

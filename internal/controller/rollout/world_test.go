@@ -63,7 +63,7 @@ type operator struct {
 
 func (w *world) operator() *operator {
 	o := &operator{w: w, view: &view{Client: cacheview.Client{Client: w.Client}}, direct: &direct{Reader: w.Client}, events: events.NewFakeRecorder(1000)}
-	o.Reconciler = rollout.New(o.view, o.direct, o.events, func() time.Time { return w.clock }, "")
+	o.Reconciler = rollout.New(o.view, o.direct, o.events, func() time.Time { return w.clock }, "").SharingIn(apitest.Namespace)
 	return o
 }
 

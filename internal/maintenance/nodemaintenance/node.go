@@ -11,11 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/neighbour"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 const (
+	// InitialStateAnnotation is where the maintenance-operator notes whether the node was unschedulable before: at the end of the
+	// maintenance it uncordons the node where this says "false".
+	InitialStateAnnotation = "maintenance.nvidia.com/node-initial-state.unschedulable"
+
 	// IgnoreGCAnnotation keeps the maintenance-operator from ending a maintenance that takes a long time: a node must
 	// never be returned to service by a timeout while a device is written.
 	IgnoreGCAnnotation = "maintenance.nvidia.com/garbage-collector.ignore"
@@ -35,6 +41,8 @@ type Node struct {
 	NodeName  string
 	// Drain says how pods are evicted; nil for DrainAll.
 	Drain *mo.DrainSpec
+	// Was is the cordon of the maintenance that the job had, in case that one was taken away; nil where nobody remembers.
+	Was func() (maintenance.Cordon, error)
 }
 
 // DrainAll evicts all pods, including those with emptyDir volumes or without a controller. The API turns its timeout of zero into
@@ -52,7 +60,21 @@ func DrainAllButJobs() *mo.DrainSpec {
 // Name is the name of the NodeMaintenance the product creates for a node.
 func Name(node string) string { return namePrefix + node }
 
-// Schedule requests the maintenance: it joins an existing one, clears an earlier failure of its own, or creates one.
+// Nodes are the nodes that a maintenance names, whoever requested it.
+func Nodes(ctx context.Context, c client.Reader, namespace string) (map[string]bool, error) {
+	var list mo.NodeMaintenanceList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("list node maintenances: %w", err)
+	}
+	out := map[string]bool{}
+	for i := range list.Items {
+		out[list.Items[i].Spec.NodeName] = true
+	}
+	return out, nil
+}
+
+// Schedule requests the maintenance: it joins an existing one, clears an earlier failure of its own, or creates one. It leaves a node
+// alone that somebody else has; State says who.
 func (n *Node) Schedule(ctx context.Context) error {
 	held, err := n.find(ctx)
 	switch {
@@ -67,7 +89,15 @@ func (n *Node) Schedule(ctx context.Context) error {
 	case held.joinable:
 		return n.setRequestor(ctx, held.object, join)
 	}
-	return n.create(ctx)
+	node, err := n.node(ctx)
+	if err != nil {
+		return err
+	}
+	whose, err := n.whose(node)
+	if err != nil || node != nil && (neighbour.Has(node) != "" || held.object == nil && whose != ours && neighbour.Cordoned(node) != "") {
+		return err
+	}
+	return n.create(ctx, whose)
 }
 
 // renew takes up a maintenance of our own. One under which the node is in service again is deleted, so that another one cordons
@@ -128,7 +158,8 @@ func (n *Node) Fail(ctx context.Context, message string) error {
 	return n.setFailed(ctx, held.object, metav1.ConditionTrue, message)
 }
 
-// Release ends our part: it deletes a NodeMaintenance of our own, and removes us from one of somebody else.
+// Release ends our part: it deletes a NodeMaintenance of our own, and removes us from one of somebody else. Where ours was taken away and
+// left its cordon on the node, it requests another one, with which the cordon ends.
 func (n *Node) Release(ctx context.Context) error {
 	held, err := n.find(ctx)
 	switch {
@@ -136,12 +167,40 @@ func (n *Node) Release(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return err
-	case held.owned:
-		return n.end(ctx, held)
-	case held.joined:
+	case held.joined && !held.owned:
 		return n.setRequestor(ctx, held.object, leave)
 	}
+	node, err := n.node(ctx)
+	if err != nil {
+		return err
+	}
+	whose, err := n.whose(node)
+	switch {
+	case err != nil:
+		return err
+	case held.owned:
+		return n.giveBack(ctx, held, whose)
+	case held.object == nil && whose == ours:
+		return n.create(ctx, whose)
+	}
 	return nil
+}
+
+// giveBack ends a maintenance of our own. The maintenance-operator is told to leave a cordon that others need, and one that returns
+// what another maintenance left must have begun before it is deleted, or it ends without that.
+func (n *Node) giveBack(ctx context.Context, held found, whose cordon) error {
+	o := held.object
+	switch {
+	case whose == ours && o.DeletionTimestamp == nil && !drained(o) && progress(o) < progressOf(mo.ConditionReasonCordon):
+		return nil
+	case whose == others && o.Annotations[InitialStateAnnotation] == "false":
+		old := o.DeepCopy()
+		o.Annotations[InitialStateAnnotation] = "true"
+		if err := n.patch(ctx, o, old); err != nil {
+			return err
+		}
+	}
+	return n.end(ctx, held)
 }
 
 // end deletes a maintenance of our own. We leave it first: one that is deleted and still names us was deleted by somebody else.
@@ -163,7 +222,8 @@ func (n *Node) end(ctx context.Context, held found) error {
 	return nil
 }
 
-func (n *Node) create(ctx context.Context) error {
+// create requests a maintenance of our own. The maintenance-operator would take a cordon that is ours for one from before, and leave it.
+func (n *Node) create(ctx context.Context, whose cordon) error {
 	drain := n.Drain
 	if drain == nil {
 		drain = DrainAll()
@@ -176,6 +236,9 @@ func (n *Node) create(ctx context.Context) error {
 			RequestorID: v1alpha1.MaintenanceRequestorID, AdditionalRequestors: []string{v1alpha1.MaintenanceRequestorID},
 			NodeName: n.NodeName, Cordon: true, DrainSpec: drain,
 		},
+	}
+	if whose == ours {
+		o.Annotations[InitialStateAnnotation] = "false"
 	}
 	switch err := n.Client.Create(ctx, o); {
 	case apierrors.IsAlreadyExists(err):

@@ -246,7 +246,8 @@ func TestAReleaseSaysWhetherTheNodeIsBackInService(t *testing.T) {
 	c.work()
 	assert.Empty(t, c.message(w), "it is in service")
 	c.cordon(true)
-	assert.Equal(t, "the product has no maintenance of node n1, which stays cordoned by somebody else", c.message(w))
+	assert.Equal(t, "the product has no maintenance of node n1, which stays cordoned by somebody else; to return it to service, run: kubectl uncordon n1  "+
+		"To have it updated as it is: kubectl annotate node n1 nodefirmware.io/update-while-cordoned=true", c.message(w))
 }
 
 // The maintenance-operator says at the end of its drain what is left on the node; the product may not read pods itself.

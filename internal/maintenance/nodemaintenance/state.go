@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/neighbour"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
@@ -97,7 +99,49 @@ func (n *Node) ready(ctx context.Context, o *mo.NodeMaintenance) (maintenance.St
 		state.Message = fmt.Sprintf("node maintenance %s was deleted by someone else and is kept until this product has finished", o.Name)
 	}
 	state.Node = string(node.UID)
+	if o.Annotations[InitialStateAnnotation] == "false" {
+		state.Cordon = cordonOf(node)
+	}
 	return state, nil
+}
+
+// cordon says whose the cordon of a Node is.
+type cordon int
+
+const (
+	// unknown: the Node is not cordoned, or there is no telling.
+	unknown cordon = iota
+	// ours: a maintenance of the product made it.
+	ours
+	// others: somebody else needs it, who has signed the Node or has cordoned it since.
+	others
+)
+
+// cordonOf is what identifies the cordon of the Node.
+func cordonOf(node *corev1.Node) maintenance.Cordon {
+	return maintenance.Cordon{Node: string(node.UID), By: strings.Join(neighbour.CordonedBy(node), ",")}
+}
+
+// whose compares the cordon of the Node with what is remembered. Node may be nil.
+func (n *Node) whose(node *corev1.Node) (cordon, error) {
+	switch {
+	case node == nil || !node.Spec.Unschedulable:
+		return unknown, nil
+	case len(neighbour.Signs(node)) > 0:
+		return others, nil
+	case n.Was == nil:
+		return unknown, nil
+	}
+	was, err := n.Was()
+	switch is := cordonOf(node); {
+	case err != nil:
+		return unknown, fmt.Errorf("recall the cordon of node %s: %w", n.NodeName, err)
+	case was.Node != is.Node || was.By == "" || is.By == "":
+		return unknown, nil
+	case was == is:
+		return ours, nil
+	}
+	return others, nil
 }
 
 // none says why the node takes no workloads though the product has no maintenance of it; other is somebody else's, or nil. There is
@@ -107,19 +151,32 @@ func (n *Node) none(ctx context.Context, other *mo.NodeMaintenance) (maintenance
 	if err != nil {
 		return maintenance.State{}, err
 	}
+	if other == nil {
+		switch whose, err := n.whose(node); {
+		case err != nil:
+			return maintenance.State{}, err
+		case whose == ours:
+			return stateOf(step.MaintenanceEnding, "the maintenance of node %s was removed by force and left the node cordoned", n.NodeName), nil
+		}
+	}
 	var is string
 	switch {
-	case node != nil && !node.Spec.Unschedulable:
-		return maintenance.State{Phase: step.MaintenanceNone}, nil
 	case node == nil:
 		is = "does not exist"
+	case !node.Spec.Unschedulable && neighbour.Has(node) == "":
+		return maintenance.State{Phase: step.MaintenanceNone}, nil
+	case neighbour.Has(node) != "":
+		is = "is left to " + neighbour.Names(neighbour.Signs(node))
 	case other != nil:
 		is = fmt.Sprintf("stays cordoned by node maintenance %s of %s", other.Name, other.Spec.RequestorID)
-		if more := others(other); len(more) > 0 {
+		if more := besides(other); len(more) > 0 {
 			is += " and " + text.Some(more, namedPods)
 		}
-	default:
+	case neighbour.Cordoned(node) == "":
 		is = "stays cordoned by somebody else"
+	default:
+		is = fmt.Sprintf("stays cordoned by somebody else; to return it to service, run: kubectl uncordon %s  To have it updated as it is: "+
+			"kubectl annotate node %s %s=true", n.NodeName, n.NodeName, v1alpha1.UpdateWhileCordonedAnnotation)
 	}
 	return stateOf(step.MaintenanceNone, "the product has no maintenance of node %s, which %s", n.NodeName, is), nil
 }
@@ -190,11 +247,13 @@ func (f found) rank() int {
 }
 
 // progress is how far the maintenance-operator has taken the node out of service.
-func progress(o *mo.NodeMaintenance) int {
+func progress(o *mo.NodeMaintenance) int { return progressOf(reason(o)) }
+
+func progressOf(reason string) int {
 	return slices.Index([]string{
 		mo.ConditionReasonUninitialized, mo.ConditionReasonPending, mo.ConditionReasonScheduled, mo.ConditionReasonCordon,
 		mo.ConditionReasonWaitForPodCompletion, mo.ConditionReasonDraining, mo.ConditionReasonReady,
-	}, reason(o))
+	}, reason)
 }
 
 // joinable reports whether a maintenance may be joined: it lasts, and it takes every pod away that ours would. The
@@ -230,8 +289,8 @@ func (n *Node) setRequestor(ctx context.Context, o *mo.NodeMaintenance, is membe
 	return n.patch(ctx, o, old)
 }
 
-// others are the additional requestors besides us.
-func others(o *mo.NodeMaintenance) []string {
+// besides are the additional requestors besides us.
+func besides(o *mo.NodeMaintenance) []string {
 	return slices.DeleteFunc(slices.Clone(o.Spec.AdditionalRequestors), func(id string) bool { return id == v1alpha1.MaintenanceRequestorID })
 }
 

@@ -57,7 +57,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 		return executor{}, err
 	}
 	disc := discovery.New(base.scans(o, book))
-	window := windowOf(direct, c, only)
+	window := windowOf(direct, book, c, only)
 	reconciler := &job.Reconciler{
 		Client: base.manager.GetClient(), NodeName: c.NodeName, Journal: book, Maintenance: window, Results: disc, Only: only,
 		Recorder: base.recorder(o), Catalog: base.catalog, StartTimeout: c.StartTimeout,

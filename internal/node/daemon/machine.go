@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/drainrequest"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
@@ -117,16 +118,23 @@ func (m machine) volatile(dir string) (string, error) {
 
 // windowOf is how this node is taken out of service. The client must not read from a cache. Only is the name of the one job that
 // this process executes, in a pod which the drain must spare; empty in the daemon.
-func windowOf(direct client.Client, c config.Daemon, only string) maintenance.Window {
+func windowOf(direct client.Client, book *journal.Journal, c config.Daemon, only string) maintenance.Window {
+	node := &nodemaintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName, Was: func() (maintenance.Cordon, error) {
+		view, err := book.View()
+		if job := view.Active(); job != nil {
+			return job.Cordon, err
+		}
+		return maintenance.Cordon{}, err
+	}}
 	switch {
 	case c.Maintenance == config.MaintenanceDrain:
 		return &drainrequest.Window{Client: direct, NodeName: c.NodeName}
 	case c.Maintenance == config.MaintenanceNone:
 		return &maintenance.None{}
 	case only != "":
-		return &nodemaintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName, Drain: nodemaintenance.DrainAllButJobs()}
+		node.Drain = nodemaintenance.DrainAllButJobs()
 	}
-	return &nodemaintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName}
+	return node
 }
 
 // logVerification says once whether this node verifies who signed the images it flashes. The keys are read again for every image.

@@ -132,7 +132,16 @@ func TestSettingsReachTheParts(t *testing.T) {
 		config.MaintenanceNone:     &maintenance.None{},
 	} {
 		o.Config.Maintenance = way
-		assert.Equal(t, want, windowOf(client.Client(nil), o.Config, ""), way)
+		got := windowOf(client.Client(nil), taken.Journal, o.Config, "")
+		if node, is := got.(*nodemaintenance.Node); is {
+			cordon := maintenance.Cordon{Node: "u", By: "manager"}
+			require.NoError(t, taken.Journal.Save(journal.Job{Name: "j", UID: "u", Cordon: cordon}))
+			was, err := node.Was()
+			require.NoError(t, err)
+			assert.Equal(t, cordon, was, "the journal remembers whose cordon it was")
+			node.Was = nil
+		}
+		assert.Equal(t, want, got, way)
 	}
 }
 

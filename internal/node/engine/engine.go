@@ -305,7 +305,11 @@ func (e *Engine) Submit(job journal.Job) error {
 	if active := view.Active(); active != nil && active.Record.Outcome == "" {
 		return fmt.Errorf("start job %s: %w: %s", job.Name, ErrBusy, active.Name)
 	}
-	switch held := view.Held(); {
+	held := view.Held()
+	if held != nil {
+		job.Cordon = held.Cordon
+	}
+	switch {
 	case held == nil:
 		err = e.cfg.Journal.Save(job)
 	case len(job.Requested) > 0:

@@ -231,6 +231,9 @@ func (x *execution) askMaintenance(ctx context.Context, f *step.Facts) {
 	switch {
 	case s.Kind == plan.Maintenance:
 		x.job.Node = state.Node // the next save makes it durable: that is the end of this step at the latest
+		if state.Phase == step.MaintenanceReady {
+			x.job.Cordon = state.Cordon
+		}
 	case s.Kind != plan.Release && state.Node != "" && x.job.Node != "" && state.Node != x.job.Node:
 		f.Maintenance = step.MaintenanceBroken
 		f.MaintenanceMessage = "the node was registered again since it was taken out of service, and workloads may run there"

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
@@ -79,5 +80,25 @@ func TestFailedStepDoesNotKeepTheImageFromBeingPlanned(t *testing.T) {
 		steps.Cancel = new(string)
 		requireFailed(t, m.Run(steps), "steps", step.Cancelled, false)
 		requireComplete(t, m, m.Run(j), "update")
+	})
+}
+
+// The cordon of a maintenance that is taken away can be told from a person's as long as its job, or one after it, has the node.
+func TestCordonIsRemembered(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+		m.Window.Node, m.Window.Cordon = "u", maintenance.Cordon{Node: "u", By: "manager"}
+		m.Sim.Inject("disk0", drivertest.FailWrite)
+		view := m.Run(m.Job("a", id))
+		requireFailed(t, view, "a", step.WriteFailed, true)
+		require.Equal(t, m.Window.Cordon, view.Job("uid-a").Cordon)
+
+		j, err := journal.Open(m.Dir)
+		require.NoError(t, err)
+		require.NoError(t, m.NewEngine(j).Submit(m.Job("b", id)))
+		view, err = j.View()
+		require.NoError(t, err)
+		assert.Equal(t, m.Window.Cordon, view.Job("uid-b").Cordon, "before it has asked for a maintenance")
+		require.NoError(t, j.Close())
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -56,6 +57,9 @@ type Job struct {
 	Exposed *Exposed `json:"exposed,omitempty"`
 	// Node identifies the Node that the job took out of service; empty until then, and where there is no cluster.
 	Node string `json:"node,omitempty"`
+	// Cordon is the one that ends with the node's maintenance for the job, or for the job that held the node before; zero where there is
+	// none, or none is known.
+	Cordon maintenance.Cordon `json:"cordon,omitzero"`
 	// MaintenanceStarted and MaintenanceEnded are when the node's maintenance for this job began and ended.
 	MaintenanceStarted *time.Time `json:"maintenanceStarted,omitempty"`
 	MaintenanceEnded   *time.Time `json:"maintenanceEnded,omitempty"`

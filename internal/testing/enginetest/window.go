@@ -16,8 +16,9 @@ type Window struct {
 	Released     int
 	Failed       string
 	NotInstalled bool
-	// Node identifies the Node while the window is ready.
+	// Node identifies the Node while the window is ready, and Cordon is its cordon then.
 	Node    string
+	Cordon  maintenance.Cordon
 	Err     error
 	OnReady func()
 	// Away says why the API server cannot be asked now; nil for never.
@@ -77,7 +78,7 @@ func (w *Window) State(context.Context) (maintenance.State, error) {
 	}
 	state := maintenance.State{Phase: phase}
 	if phase == step.MaintenanceReady {
-		state.Node = w.Node
+		state.Node, state.Cordon = w.Node, w.Cordon
 	}
 	return state, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -29,17 +30,28 @@ import (
 func TestMain(m *testing.M) { apitest.Main(m) }
 
 // nodeMaintenance is a world with the window that asks a maintenance-operator.
-func nodeMaintenance(env *apitest.Env) World {
-	return World{Client: env.Client, Window: func() maintenance.Window {
-		return &nodemaintenance.Node{Client: env.Client, Namespace: apitest.Namespace, NodeName: NodeName}
-	}}
+func nodeMaintenance(t *testing.T, env *apitest.Env) World {
+	was := &maintenance.Cordon{}
+	return World{
+		Client: env.Client, Was: was,
+		Window: func() maintenance.Window {
+			return &nodemaintenance.Node{
+				Client: env.Client, Namespace: apitest.Namespace, NodeName: NodeName, Was: func() (maintenance.Cordon, error) { return *was, nil },
+			}
+		},
+		Force: func() {
+			o := &mo.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: nodemaintenance.Name(NodeName)}}
+			require.NoError(t, env.Client.Delete(t.Context(), o))
+			require.NoError(t, client.IgnoreNotFound(env.Client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+		},
+	}
 }
 
 // TestContractWithLabStandIn proves R001-21.
 func TestContractWithLabStandIn(t *testing.T) {
 	Run(t, func(t *testing.T) World {
 		env := apitest.New(t)
-		w := nodeMaintenance(env)
+		w := nodeMaintenance(t, env)
 		var op *standin.Operator
 		w.Restart = func() {
 			var err error

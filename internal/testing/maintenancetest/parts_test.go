@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -26,7 +27,13 @@ func Run(t *testing.T, world func(*testing.T) World) {
 		"a node is taken out of service and returned":                             takenAndReturned,
 		"every pod is taken away that no DaemonSet keeps there":                   drained,
 		"a pod that must not be evicted is waited for and named":                  disruptionBudget,
-		"a node that a person cordoned before stays cordoned":                     cordonedBefore,
+		"a node that a person cordoned is updated if they let it, and stays so":   cordonedBefore,
+		"a node that a person cordons again meanwhile stays cordoned":             cordonedAgain,
+		"a node that kured has is left alone":                                     takenBefore,
+		"a node that others have meanwhile stays theirs":                          takenMeanwhile,
+		"a maintenance removed by force leaves no cordon behind":                  removedByForce,
+		"nor does one whose job holds the node":                                   removedWhileHeld,
+		"one removed before it was ready leaves a cordon, and says so":            removedTooEarly,
 		"a node that a person uncordoned is not out of service until asked again": uncordoned,
 		"a node that was registered again is not out of service":                  registeredAgain,
 		"after a failure the node stays out of service until it is asked again":   failedAndResumed,
@@ -104,12 +111,109 @@ func disruptionBudget(s *scene) {
 
 func cordonedBefore(s *scene) {
 	s.cordon(true)
+	s.leftAlone("kubectl annotate node " + NodeName + " nodefirmware.io/update-while-cordoned=true")
+	s.change(func(n *corev1.Node) {
+		n.Annotations = map[string]string{v1alpha1.UpdateWhileCordonedAnnotation: "true"}
+	})
 	s.schedule()
 	s.becomes(step.MaintenanceReady)
 	s.release()
 	state := s.becomes(step.MaintenanceNone)
 	assert.Contains(s, state.Message, "stays cordoned")
 	s.requireCordoned(true)
+}
+
+func cordonedAgain(s *scene) {
+	s.schedule()
+	s.becomes(step.MaintenanceReady)
+	s.cordon(false)
+	s.cordon(true)
+	s.release()
+	assert.Contains(s, s.returned().Message, "stays cordoned")
+	s.requireCordoned(true)
+}
+
+func takenBefore(s *scene) {
+	const sign = "weave.works/kured-reboot-in-progress"
+	s.change(func(n *corev1.Node) { n.Annotations = map[string]string{sign: "2026-11-23T03:00:00Z"} })
+	s.leftAlone("kured (annotation " + sign + ")")
+	s.requireCordoned(false)
+	s.change(func(n *corev1.Node) { delete(n.Annotations, sign) })
+	s.schedule()
+	s.becomes(step.MaintenanceReady)
+}
+
+func takenMeanwhile(s *scene) {
+	s.schedule()
+	s.becomes(step.MaintenanceReady)
+	s.change(func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "medik8s.io/drain", Effect: corev1.TaintEffectNoSchedule})
+	})
+	s.release()
+	assert.Contains(s, s.returned().Message, "medik8s (taint medik8s.io/drain)")
+	s.requireCordoned(true)
+}
+
+// byForce removes the maintenance as a person can; without an object of its own there is nothing to remove.
+func (s *scene) byForce() {
+	if s.Force == nil {
+		s.Skip("the request is a part of the status of the NodeFirmware, and the cordon is marked on the Node")
+	}
+	s.Force()
+}
+
+func removedByForce(s *scene) {
+	s.schedule()
+	s.becomes(step.MaintenanceReady)
+	s.byForce()
+	s.requireCordoned(true)
+	state := s.state()
+	assert.Equal(s, step.MaintenanceEnding, state.Phase)
+	assert.Contains(s, state.Message, "removed by force and left the node cordoned")
+	s.restart()
+	assert.Empty(s, s.returned().Message)
+	s.requireCordoned(false)
+}
+
+func removedWhileHeld(s *scene) {
+	s.schedule()
+	s.becomes(step.MaintenanceReady)
+	require.NoError(s, s.window.Fail(s.Context(), "the write failed"))
+	s.byForce()
+	s.until("another one", func(maintenance.State) bool {
+		require.NoError(s, s.window.Fail(s.Context(), "the write failed"))
+		return s.state().Phase == step.MaintenanceRequested
+	})
+	s.requireCordoned(true)
+	s.restart()
+	s.schedule()
+	s.becomes(step.MaintenanceReady)
+	s.release()
+	assert.Empty(s, s.returned().Message)
+	s.requireCordoned(false)
+}
+
+func removedTooEarly(s *scene) {
+	s.pod("db-0", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/stays"} })
+	s.schedule()
+	s.until("the pod to be named", func(state maintenance.State) bool { return strings.Contains(state.Message, "default/db-0") })
+	s.byForce()
+	assert.Contains(s, s.returned().Message, "kubectl uncordon "+NodeName)
+	s.requireCordoned(true)
+	s.freePod("db-0")
+}
+
+// freePod lets a pod end that a finalizer keeps.
+func (s *scene) freePod(name string) {
+	s.Helper()
+	var p corev1.Pod
+	err := s.Client.Get(s.Context(), podKey(name), &p)
+	if apierrors.IsNotFound(err) {
+		return
+	}
+	require.NoError(s, err)
+	p.Finalizers = nil
+	require.NoError(s, s.Client.Update(s.Context(), &p))
 }
 
 func uncordoned(s *scene) {
@@ -167,14 +271,7 @@ func calledOff(s *scene) {
 	s.release()
 	s.becomes(step.MaintenanceNone)
 	s.requireCordoned(false)
-	var p corev1.Pod
-	err := s.Client.Get(s.Context(), podKey("db-0"), &p)
-	if apierrors.IsNotFound(err) {
-		return
-	}
-	require.NoError(s, err)
-	p.Finalizers = nil
-	require.NoError(s, s.Client.Update(s.Context(), &p))
+	s.freePod("db-0")
 }
 
 func restarted(s *scene) {

@@ -24,7 +24,7 @@ func TestContractWithTheMaintenanceOperator(t *testing.T) {
 	}
 	Run(t, func(t *testing.T) World {
 		env := apitest.New(t)
-		w := nodeMaintenance(env)
+		w := nodeMaintenance(t, env)
 		var running *exec.Cmd
 		stop := func() {
 			if running != nil {

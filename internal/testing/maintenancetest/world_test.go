@@ -3,6 +3,7 @@ package maintenancetest_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,10 @@ type World struct {
 	// Step lets the other side work once; nil where it works by itself. Restart ends and starts it; nil where it keeps nothing in memory.
 	Step    func(ctx context.Context) error
 	Restart func()
+	// Was is what a daemon remembers of the cordon of the maintenance that its job has; nil where the implementation needs no memory.
+	Was *maintenance.Cordon
+	// Force removes the maintenance by force, as a person can; nil where it is no object of its own.
+	Force func()
 }
 
 // patience is how long the other side may take; the maintenance-operator looks every ten seconds, and twice for a drain.
@@ -44,7 +49,8 @@ type scene struct {
 }
 
 func newScene(t *testing.T, w World) *scene {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: NodeName}}
+	// The API server tells who changes what of an object only where it was made with something to own, as a kubelet does.
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: NodeName, Labels: map[string]string{corev1.LabelHostname: NodeName}}}
 	require.NoError(t, w.Client.Create(t.Context(), n))
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	require.NoError(t, w.Client.Status().Update(t.Context(), n))
@@ -73,7 +79,49 @@ func (s *scene) restart() {
 // end meanwhile.
 func (s *scene) becomes(phase step.Maintenance) maintenance.State {
 	s.Helper()
-	return s.until(fmt.Sprintf("phase %d", phase), func(state maintenance.State) bool { return state.Phase == phase })
+	state := s.until(fmt.Sprintf("phase %d", phase), func(state maintenance.State) bool { return state.Phase == phase })
+	if phase == step.MaintenanceReady && s.Was != nil {
+		*s.Was = state.Cordon
+	}
+	return state
+}
+
+// returned asks for the return again and again, until there is no maintenance any more.
+func (s *scene) returned() maintenance.State {
+	s.Helper()
+	return s.until("the end", func(state maintenance.State) bool {
+		s.release()
+		return state.Phase == step.MaintenanceNone
+	})
+}
+
+// leftAlone requires that the node is asked for in vain, and that the message says so.
+func (s *scene) leftAlone(says string) {
+	s.Helper()
+	before := s.node()
+	s.schedule()
+	s.until("the reason", func(state maintenance.State) bool {
+		require.NotEqual(s, step.MaintenanceReady, state.Phase)
+		return strings.Contains(state.Message, says)
+	})
+	for range 5 {
+		s.schedule()
+		if s.Step != nil {
+			require.NoError(s, s.Step(s.Context()))
+		}
+		require.NotEqual(s, step.MaintenanceReady, s.state().Phase)
+	}
+	after := s.node()
+	assert.Equal(s, before.Spec, after.Spec, "nothing is done to it")
+}
+
+// change edits the Node as a person or another product does.
+func (s *scene) change(edit func(*corev1.Node)) {
+	s.Helper()
+	n := s.node()
+	before := n.DeepCopy()
+	edit(n)
+	require.NoError(s, s.Client.Patch(s.Context(), n, client.MergeFrom(before)))
 }
 
 func (s *scene) until(what string, is func(maintenance.State) bool) maintenance.State {
@@ -160,7 +208,7 @@ func (s *scene) node() *corev1.Node {
 func (s *scene) cordon(is bool) {
 	s.Helper()
 	body := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, is)
-	require.NoError(s, s.Client.Patch(s.Context(), s.node(), client.RawPatch("application/merge-patch+json", []byte(body))))
+	require.NoError(s, s.Client.Patch(s.Context(), s.node(), client.RawPatch("application/merge-patch+json", []byte(body)), client.FieldOwner("kubectl-cordon")))
 }
 
 func (s *scene) requireCordoned(is bool) {

@@ -32,19 +32,39 @@ func provenances() []Mutant {
 	}
 }
 
+// cordons are defects in whose a cordon is, and in what becomes of it.
+func cordons() []Mutant {
+	const window, state, contract = "internal/maintenance/nodemaintenance/node.go", "internal/maintenance/nodemaintenance/state.go", "TestContractWithLabStandIn"
+	in := []string{"internal/testing/maintenancetest"}
+	return []Mutant{
+		{What: "a node that somebody else has is put into maintenance", File: window, Old: "neighbour.Has(node) != \"\" ||", New: "neighbour.Has(node) == \"x\" ||", Packages: in, Run: contract},
+		{What: "a node that a person cordoned is put into maintenance", File: window, Old: "&& neighbour.Cordoned(node) != \"\")", New: "&& neighbour.Cordoned(node) == \"x\")", Packages: in, Run: contract},
+		{What: "a maintenance that replaces one removed by force leaves its cordon", File: window, Old: "if whose == ours {", New: "if whose == ours && n.Was == nil {", Packages: in, Run: contract},
+		{What: "a node that others need by now is uncordoned", File: window, Old: "case whose == others &&", New: "case whose == unknown &&", Packages: in, Run: contract},
+		{What: "the cordon of a person counts as that of the maintenance", File: state, Old: "case was == is:", New: "case was.Node == is.Node:", Packages: in, Run: contract},
+		{What: "a queued job takes a node that somebody else has", File: "internal/schedule/admit.go", Old: "if c.node.Taken == \"\" {", New: "if c.node.Taken == \"\" || c.node.Cordoned {"},
+		{What: "a cordoned node is not taken", File: "internal/controller/rollout/taken.go", Old: "} else if isTaken(n) {", New: "} else if isTaken(n) && !n.Spec.Unschedulable {"},
+		{What: "the cordon of a shared maintenance counts as somebody else's", File: "internal/controller/rollout/taken.go", Old: "if shared[name] {", New: "if shared[name] && was == nil {"},
+		{What: "a stale cordon is believed", File: "internal/controller/rollout/taken.go", Old: "if !was[name] {", New: "if was[name] {"},
+		{What: "the cache forgets who has a Node", File: "internal/trim/trim.go", Old: "neighbour.Trim(o)", New: "neighbour.Trim(o)\n\to.Annotations, o.Spec.Taints = nil, nil"},
+	}
+}
+
 // drains are defects in how the operator takes a node out of service and returns it.
 func drains() []Mutant {
 	const decide = "internal/controller/maintenance/decide.go"
 	return []Mutant{
 		{What: "a node that somebody else cordoned is uncordoned", File: decide, Old: "d.uncordon, d.disown, d.again = ours, marked && !ours, false",
 			New: "d.uncordon, d.disown, d.again = ours || f.node.Spec.Unschedulable, marked && !ours, false"},
-		{What: "a node that a person cordoned again is uncordoned", File: "internal/controller/maintenance/decide.go", Old: "if m.Manager == fieldOwner || m.FieldsV1 == nil {",
-			New: "if m.Manager == fieldOwner || m.FieldsV1 == nil || len(n.Annotations) > 0 {"},
+		{What: "a node that a person cordoned again is uncordoned", File: "internal/controller/maintenance/decide.go", Old: "return who != fieldOwner })",
+			New: "return who != fieldOwner && len(n.Annotations) == 0 })"},
 		{What: "the cordon of somebody else becomes the operator's", File: decide,
 			Old: "if !f.node.Spec.Unschedulable || isOurs(f.node) {", New: "if !f.node.Spec.Unschedulable || isOurs(f.node) || f.answer == nil {"},
 		{What: "a node without an admitted job is drained", File: decide, Old: "case !f.admitted:", New: "case !f.admitted && f.left != nil:"},
 		{What: "pods are evicted from a node that is not cordoned", File: decide,
 			Old: "case !f.node.Spec.Unschedulable:", New: "case !f.node.Spec.Unschedulable && f.left != nil:"},
+		{What: "a node that somebody else has is drained", File: decide, Old: "case !f.begun() && taken(f.node) != \"\":", New: "case !f.begun() && taken(f.node) == \"x\":"},
+		{What: "a node that somebody has by now is uncordoned", File: decide, Old: "isOurs(f.node) && len(signs) == 0", New: "isOurs(f.node)"},
 		{What: "a node is called drained while pods are left", File: decide, Old: "case f.left.Done():", New: "case f.left.Done() || len(f.left.Pods) == 1:"},
 	}
 }

@@ -21,7 +21,7 @@ func wirings() []Mutant {
 		operator("there are no metrics by default", flags, "TestFlags", `"metrics-bind-address", ":8443"`, `"metrics-bind-address", "0"`),
 		operator("the planner has no limit of its queue", wire, "TestShipped", ", c.QuietPeriod).Within(queues)", ", c.QuietPeriod)"),
 		operator("the planner has no quiet period", wire, "TestShipped", "time.Now, c.QuietPeriod).Within", "time.Now, 0).Within"),
-		operator("nobody counts who waits for room in a queue", wire, "TestShipped", ", c.NodeName).Within(queues)", ", c.NodeName)"),
+		operator("nobody counts who waits for room in a queue", wire, "TestShipped", ".SharingIn(c.Namespace).Within(queues)", ".SharingIn(c.Namespace)"),
 		operator("no catalog is looked at", wire, "TestShipped", "\t\t\treturn catalog.Setup", "\t\t\tif true {\n\t\t\t\treturn nil\n\t\t\t}\n\t\t\treturn catalog.Setup"),
 		operator("no Node gets its object", wire, "TestShipped", "return node.SetupWithManager(mgr, c.Namespace, node.Retention)", "_ = node.Retention; return nil"),
 		operator("a deleted job stays", wire, "TestShipped", "protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager",
