@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -76,18 +75,18 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("catalog").
 		For(&v1alpha1.FirmwareCatalog{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.FirmwareCatalog{}, handler.EnqueueRequestsFromMapFunc(r.heirs), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.NodeFirmware{}, delayed(o.Collect, func(_ context.Context, o client.Object) []string {
+		Watches(&v1alpha1.NodeFirmware{}, watch.Delayed(o.Collect, func(_ context.Context, o client.Object) []reconcile.Request {
 			if n, ok := o.(*v1alpha1.NodeFirmware); ok {
-				return []string{nameOf(n)}
+				return watch.Requests(nameOf(n))
 			}
 			return nil
 		}), builder.WithPredicates(machineChanged)).
-		Watches(&v1alpha1.NodeDevice{}, delayed(o.Collect, r.ofDevice), builder.WithPredicates(deviceChanged)).
-		Watches(&v1alpha1.FirmwareSource{}, delayed(o.Collect, r.all), builder.WithPredicates(imagesChanged)).
-		Watches(&v1alpha1.FirmwareQuarantine{}, delayed(o.Collect, r.all), builder.WithPredicates(scopeChanged)).
+		Watches(&v1alpha1.NodeDevice{}, watch.Delayed(o.Collect, r.ofDevice), builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.FirmwareSource{}, watch.Delayed(o.Collect, r.all), builder.WithPredicates(imagesChanged)).
+		Watches(&v1alpha1.FirmwareQuarantine{}, watch.Delayed(o.Collect, r.all), builder.WithPredicates(scopeChanged)).
 		WatchesRawSource(source.TypedChannel(ended, handler.TypedFuncs[string, reconcile.Request]{
 			GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				q.Add(request(e.Object))
+				q.Add(watch.Requests(e.Object)[0])
 			},
 		})).
 		Complete(r)
@@ -97,31 +96,27 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	return mgr.Add(r.discoveries)
 }
 
-func request(name string) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
-}
-
 // ofDevice is the catalog of the node of a device.
-func (r *Reconciler) ofDevice(ctx context.Context, o client.Object) []string {
+func (r *Reconciler) ofDevice(ctx context.Context, o client.Object) []reconcile.Request {
 	d, ok := o.(*v1alpha1.NodeDevice)
 	var n v1alpha1.NodeFirmware
 	if !ok || r.client.Get(ctx, client.ObjectKey{Name: d.Spec.NodeName}, &n, client.UnsafeDisableDeepCopy) != nil {
 		return nil // the event of the NodeFirmware comes later
 	}
-	return []string{nameOf(&n)}
+	return watch.Requests(nameOf(&n))
 }
 
 // all are the catalogs that exist.
-func (r *Reconciler) all(ctx context.Context, _ client.Object) []string {
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1alpha1.FirmwareCatalogList
 	if err := r.client.List(ctx, &list); err != nil {
 		return nil
 	}
-	var out []string
+	names := make([]string, len(list.Items))
 	for i := range list.Items {
-		out = append(out, list.Items[i].Name)
+		names[i] = list.Items[i].Name
 	}
-	return out
+	return watch.Requests(names...)
 }
 
 // heirs are the catalogs that the catalog default gives what they leave out.
@@ -129,31 +124,7 @@ func (r *Reconciler) heirs(ctx context.Context, o client.Object) []reconcile.Req
 	if o.GetName() != v1alpha1.DefaultCatalog {
 		return nil
 	}
-	var out []reconcile.Request
-	for _, name := range r.all(ctx, o) {
-		out = append(out, request(name))
-	}
-	return out
-}
-
-// delayed enqueues the catalogs of an event after a while. A catalog that waits already is not enqueued again.
-func delayed(by time.Duration, names func(context.Context, client.Object) []string) handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	enqueue := func(ctx context.Context, o client.Object, q queue) {
-		for _, name := range names(ctx, o) {
-			if name != "" {
-				q.AddAfter(request(name), by)
-			}
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			enqueue(ctx, e.ObjectOld, q)
-			enqueue(ctx, e.ObjectNew, q)
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
-	}
+	return r.all(ctx, o)
 }
 
 // Reconcile brings one catalog up to date.

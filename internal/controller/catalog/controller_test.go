@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 )
 
 // R000-23: the first node of a model creates its catalog, the second one does not. No connection is opened for it.
@@ -437,7 +438,7 @@ func TestInheritsDefaultCatalog(t *testing.T) {
 	common.Name, common.Generation = v1alpha1.DefaultCatalog, 1
 	withIndex(&common.Spec)
 	w.create(common)
-	_, err := w.reconciler.Reconcile(t.Context(), request(v1alpha1.DefaultCatalog))
+	_, err := w.reconciler.Reconcile(t.Context(), watch.Requests(v1alpha1.DefaultCatalog)[0])
 	require.NoError(t, err)
 	w.node("n1", "PowerEdge R650", "1.0")
 	w.look()
@@ -452,7 +453,7 @@ func TestInheritsDefaultCatalog(t *testing.T) {
 	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.VersionsToStore, s.DiscoveryInterval = 1, "2h" })
 	assert.Equal(t, 2*time.Hour, w.discover())
 	assert.Equal(t, []string{"1.3"}, versionsOf(w.component(v1alpha1.ClassNIC)))
-	assert.ElementsMatch(t, []string{r650, v1alpha1.DefaultCatalog}, w.reconciler.all(t.Context(), common))
+	assert.ElementsMatch(t, watch.Requests(r650, v1alpha1.DefaultCatalog), w.reconciler.all(t.Context(), common))
 	assert.Len(t, w.reconciler.heirs(t.Context(), common), 2)
 	assert.Empty(t, w.reconciler.heirs(t.Context(), w.get()))
 

@@ -25,6 +25,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/access"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 )
@@ -220,7 +221,7 @@ func (w *world) edit(change func(*v1alpha1.FirmwareCatalogSpec)) {
 // look is one pass.
 func (w *world) look() time.Duration {
 	w.Helper()
-	out, err := w.reconciler.Reconcile(w.Context(), request(r650))
+	out, err := w.reconciler.Reconcile(w.Context(), watch.Requests(r650)[0])
 	require.NoError(w, err)
 	return out.RequeueAfter
 }

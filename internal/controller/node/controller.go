@@ -73,18 +73,16 @@ func SetupWithManager(mgr manager.Manager, namespace string, retention time.Dura
 	}
 	r := New(mgr.GetClient(), direct, mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), namespace, time.Now, retention)
 	return ctrl.NewControllerManagedBy(mgr).Named("node").
-		Watches(&corev1.Node{}, keyed(client.Object.GetName), builder.WithPredicates(comesAndGoes)).
-		Watches(&v1alpha1.NodeFirmware{}, keyed(client.Object.GetName), builder.WithPredicates(firmwareChanges)).
-		Watches(&v1alpha1.NodeDevice{}, keyed(nodeName), builder.WithPredicates(comes)).
-		Watches(&v1alpha1.FirmwareJob{}, keyed(nodeName), builder.WithPredicates(jobChanges)).
+		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(comesAndGoes)).
+		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(firmwareChanges)).
+		Watches(&v1alpha1.NodeDevice{}, handler.EnqueueRequestsFromMapFunc(watch.ToNode), builder.WithPredicates(comes)).
+		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(watch.ToNode), builder.WithPredicates(jobChanges)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
 var (
-	comesAndGoes = predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
-	}
+	comesAndGoes = watch.Changed(func(_, _ client.Object) bool { return false })
 	// firmwareChanges passes what a person requests, which machine it is requested for, and that a daemon reports again.
 	firmwareChanges = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
 		return a.Generation != b.Generation || !ptr.Equal(pinnedTo(a), pinnedTo(b)) ||
@@ -99,22 +97,6 @@ var (
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	})
 )
-
-func keyed(name func(client.Object) string) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name(o)}}}
-	})
-}
-
-func nodeName(o client.Object) string {
-	switch o := o.(type) {
-	case *v1alpha1.NodeDevice:
-		return o.Spec.NodeName
-	case *v1alpha1.FirmwareJob:
-		return o.Spec.NodeName
-	}
-	return ""
-}
 
 // Reconcile makes sure that a Node has its NodeFirmware, or that nothing of a Node that is gone is left.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

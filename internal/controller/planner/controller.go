@@ -16,14 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/seen"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
@@ -37,7 +35,8 @@ const DefaultQuietPeriod = 60 * time.Second
 const (
 	// workers is how many nodes are planned at once, each by one worker.
 	workers = 16
-	// coalesce is how long the changes of a node's devices are gathered. A queued job that is no longer due is deleted that much
+	// coalesce is how long the changes of a node's devices are gathered: several come when a template assigns firmware, and
+	// when the daemon reports a scan. A queued job that is no longer due is deleted that much
 	// later; the daemon refuses one that was admitted meanwhile.
 	coalesce = 250 * time.Millisecond
 )
@@ -71,8 +70,8 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("planner").
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(nodeChanged)).
 		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(firmwareChanged)).
-		Watches(&v1alpha1.NodeDevice{}, gathered, builder.WithPredicates(deviceChanged)).
-		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(jobChanged)).
+		Watches(&v1alpha1.NodeDevice{}, watch.Delayed(coalesce, watch.ToNode), builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(watch.ToNode), builder.WithPredicates(jobChanged)).
 		Watches(&v1alpha1.RolloutPolicy{}, handler.EnqueueRequestsFromMapFunc(r.toEveryNode), builder.WithPredicates(policyChanged)).
 		Watches(&v1alpha1.FirmwareQuarantine{}, handler.EnqueueRequestsFromMapFunc(r.toTakers), builder.WithPredicates(watch.Quarantines)).
 		WatchesRawSource(source.Func(func(_ context.Context, q workQueue) error {
@@ -85,41 +84,18 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// gathered enqueues the node of a device when its other devices have had time to change too, as they do when a template
-// assigns firmware and when the daemon reports a scan.
-var gathered = handler.Funcs{
-	CreateFunc:  func(_ context.Context, e event.CreateEvent, q workQueue) { enqueueNode(e.Object, q) },
-	UpdateFunc:  func(_ context.Context, e event.UpdateEvent, q workQueue) { enqueueNode(e.ObjectNew, q) },
-	DeleteFunc:  func(_ context.Context, e event.DeleteEvent, q workQueue) { enqueueNode(e.Object, q) },
-	GenericFunc: func(_ context.Context, e event.GenericEvent, q workQueue) { enqueueNode(e.Object, q) },
-}
-
 type workQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-func enqueueNode(device client.Object, q workQueue) {
-	for _, node := range toNode(context.Background(), device) {
-		q.AddAfter(node, coalesce)
-	}
-}
-
-func toNode(_ context.Context, o client.Object) []reconcile.Request {
-	var out []reconcile.Request
-	for _, node := range index.ByNode(o) {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: node}})
-	}
-	return out
-}
 
 func (r *Reconciler) toEveryNode(ctx context.Context, _ client.Object) []reconcile.Request {
 	var nodes corev1.NodeList
 	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
-	var out []reconcile.Request
+	names := make([]string, len(nodes.Items))
 	for i := range nodes.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&nodes.Items[i])})
+		names[i] = nodes.Items[i].Name
 	}
-	return out
+	return watch.Requests(names...)
 }
 
 // toTakers maps a quarantine to the nodes with a device that is to get its image.
@@ -132,13 +108,13 @@ func (r *Reconciler) toTakers(ctx context.Context, o client.Object) []reconcile.
 	if err := r.client.List(ctx, &devices, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
-	var out []reconcile.Request
+	var nodes []string
 	for i := range devices.Items {
 		if slices.Contains(devices.Items[i].Spec.Firmware.Images(), q.Spec.Digest) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: devices.Items[i].Spec.NodeName}})
+			nodes = append(nodes, devices.Items[i].Spec.NodeName)
 		}
 	}
-	return out
+	return watch.Requests(nodes...)
 }
 
 // Reconcile plans the jobs of the node of that name.

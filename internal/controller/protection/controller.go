@@ -84,11 +84,11 @@ func (r *Reconciler) list(ctx context.Context, which client.MatchingFields) []re
 	if err := r.client.List(ctx, &jobs, which, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache has not been filled, and brings every job by itself
 	}
-	out := make([]reconcile.Request, len(jobs.Items))
+	names := make([]string, len(jobs.Items))
 	for i := range jobs.Items {
-		out[i] = reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&jobs.Items[i])}
+		names[i] = jobs.Items[i].Name
 	}
-	return out
+	return watch.Requests(names...)
 }
 
 // again is the wait before the next look at a job that changed meanwhile.

@@ -10,20 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
@@ -63,33 +59,21 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	o.Concurrency = cmp.Or(o.Concurrency, 4)
 	r := New(mgr.GetClient(), o.Now)
 	return ctrl.NewControllerManagedBy(mgr).Named("provenance").
-		Watches(&v1alpha1.NodeFirmware{}, delayed(o.Collect, toItself), builder.WithPredicates(firmwareChanged)).
-		Watches(&v1alpha1.NodeDevice{}, delayed(o.Collect, index.ByNode), builder.WithPredicates(deviceChanged)).
-		Watches(&v1alpha1.FirmwareTemplate{}, delayed(o.Collect, r.toUsers(v1alpha1.OriginTemplate)), builder.WithPredicates(templateChanged)).
-		Watches(&v1alpha1.FirmwareSource{}, delayed(o.Collect, r.toUsers(v1alpha1.OriginSource)), builder.WithPredicates(sourceChanged)).
+		Watches(&v1alpha1.NodeFirmware{}, watch.Delayed(o.Collect, toItself), builder.WithPredicates(firmwareChanged)).
+		Watches(&v1alpha1.NodeDevice{}, watch.Delayed(o.Collect, watch.ToNode), builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.FirmwareTemplate{}, watch.Delayed(o.Collect, r.toUsers(v1alpha1.OriginTemplate)), builder.WithPredicates(templateChanged)).
+		Watches(&v1alpha1.FirmwareSource{}, watch.Delayed(o.Collect, r.toUsers(v1alpha1.OriginSource)), builder.WithPredicates(sourceChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: o.Concurrency}).
 		Complete(r)
 }
 
-func toItself(o client.Object) []string { return []string{o.GetName()} }
-
-func (r *Reconciler) toUsers(kind v1alpha1.OriginKind) func(client.Object) []string {
-	return func(o client.Object) []string { return r.users.of(id{kind, o.GetName()}) }
+func toItself(_ context.Context, o client.Object) []reconcile.Request {
+	return watch.Requests(o.GetName())
 }
 
-// delayed enqueues the nodes of an event after a while. A node that waits already is not enqueued again, so a stream of events
-// delays nothing.
-func delayed(by time.Duration, nodes func(client.Object) []string) handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	enqueue := func(o client.Object, q queue) {
-		for _, name := range nodes(o) {
-			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}, by)
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(e.ObjectNew, q) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { enqueue(e.Object, q) },
+func (r *Reconciler) toUsers(kind v1alpha1.OriginKind) handler.MapFunc {
+	return func(_ context.Context, o client.Object) []reconcile.Request {
+		return watch.Requests(r.users.of(id{kind, o.GetName()})...)
 	}
 }
 

@@ -105,8 +105,8 @@ func (f *fleet) changeTemplate(change func(*v1alpha1.FirmwareTemplate)) {
 	f.template = old.DeepCopy()
 	change(f.template)
 	if templateChanged.Update(event.UpdateEvent{ObjectOld: old, ObjectNew: f.template}) {
-		for _, node := range f.r.toUsers(v1alpha1.OriginTemplate)(f.template) {
-			f.due[node] = true
+		for _, r := range f.r.toUsers(v1alpha1.OriginTemplate)(context.Background(), f.template) {
+			f.due[r.Name] = true
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/seen"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 )
 
 // Pods is the update strategy pod.
@@ -47,15 +48,15 @@ func (p Pods) SetupWithManager(mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, index.NodeName, byNode); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, index.NodeName, index.ByNode); err != nil {
 		return fmt.Errorf("index pods by node: %w", err)
 	}
 	r := New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), p.Namespace, p.DaemonSet, handlers, time.Now)
 	return ctrl.NewControllerManagedBy(mgr).Named("runner").
 		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(comes)).
-		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(predicate.NewPredicateFuncs(isJobPod))).
+		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(watch.ToNode)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(watch.ToNode), builder.WithPredicates(predicate.NewPredicateFuncs(isJobPod))).
 		Complete(r)
 }
 
@@ -82,21 +83,6 @@ type Reconciler struct {
 // New returns a reconciler. The client's cache needs the indexes of package index, and pods under index.NodeName.
 func New(c client.Client, direct client.Reader, recorder events.EventRecorder, namespace, daemonSet string, handlers Handlers, now func() time.Time) *Reconciler {
 	return &Reconciler{client: c, direct: direct, recorder: recorder, namespace: namespace, daemonSet: daemonSet, handlers: handlers, now: now}
-}
-
-func byNode(o client.Object) []string {
-	if p, ok := o.(*corev1.Pod); ok {
-		return []string{p.Spec.NodeName}
-	}
-	return index.ByNode(o)
-}
-
-func toNode(_ context.Context, o client.Object) []reconcile.Request {
-	var out []reconcile.Request
-	for _, node := range byNode(o) {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: node}})
-	}
-	return out
 }
 
 func isJobPod(o client.Object) bool {

@@ -70,7 +70,7 @@ func newWorld(t *testing.T, handlers Handlers, objects ...client.Object) *world 
 	}
 	inner := fake.NewClientBuilder().WithScheme(scheme).
 		WithTypeConverters(apitest.TypeConverter(t), managedfields.NewDeducedTypeConverter()).WithObjects(objects...).WithStatusSubresource(&v1alpha1.FirmwareJob{}).
-		WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).WithIndex(&corev1.Pod{}, index.NodeName, byNode).Build()
+		WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).WithIndex(&corev1.Pod{}, index.NodeName, index.ByNode).Build()
 	w.Client = interceptor.NewClient(inner, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		if w.refuse != nil {
 			return w.refuse

@@ -22,6 +22,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/access"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/sourcefile"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
@@ -74,13 +75,13 @@ func (r *Reconciler) deletedSources(ctx context.Context, _ client.Object) []reco
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // each end of a job comes here
 		return nil
 	}
-	var out []reconcile.Request
+	var names []string
 	for i := range list.Items {
 		if list.Items[i].DeletionTimestamp != nil {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			names = append(names, list.Items[i].Name)
 		}
 	}
-	return out
+	return watch.Requests(names...)
 }
 
 // Reconcile runs the pipeline of one source as far as it gets.

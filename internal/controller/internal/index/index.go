@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -44,9 +45,11 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// ByNode is the key of a NodeDevice or a FirmwareJob in the index NodeName.
+// ByNode is the key of a NodeDevice, a FirmwareJob or a pod in the index NodeName.
 func ByNode(o client.Object) []string {
 	switch o := o.(type) {
+	case *corev1.Pod:
+		return []string{o.Spec.NodeName}
 	case *v1alpha1.NodeDevice:
 		return []string{o.Spec.NodeName}
 	case *v1alpha1.FirmwareJob:
