@@ -41,14 +41,12 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, c config.Operato
 	queues := queue.New(time.Now)
 	for name, add := range map[string]func(manager.Manager) error{
 		"node":       func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace, node.Retention) },
-		"template":   func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.Options{}) },
+		"template":   func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.StatusInterval) },
 		"planner":    planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).Within(queues).SetupWithManager,
 		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).SharingIn(c.Namespace).Within(queues).Expecting(c.ExpectedJobDuration).SetupWithManager,
 		"protection": protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager,
-		"provenance": func(mgr manager.Manager) error {
-			return provenance.SetupWithManager(mgr, provenance.Options{})
-		},
-		"source": sources.SetupWithManager,
+		"provenance": provenance.SetupWithManager,
+		"source":     sources.SetupWithManager,
 		"catalog": func(mgr manager.Manager) error {
 			return catalog.SetupWithManager(mgr, catalog.Options{
 				Network: fetcher, Access: access.Reader{Client: mgr.GetAPIReader(), Namespace: c.Namespace}, Events: recorder,

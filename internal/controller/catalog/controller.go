@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -29,9 +28,6 @@ import (
 type Options struct {
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Collect is how long after an event of a node, device or source a catalog is looked at, so that the reports of a fleet are one
-	// look; 0 is 30 seconds.
-	Collect time.Duration
 	// Network opens what providers offer; nil for an operator that opens no connections for catalogs.
 	Network Network
 	// Access reads what providers name in secretRef and caRef.
@@ -43,6 +39,9 @@ type Options struct {
 	// Events receives one event for each change of the reason of Ready, and for tags that were moved; nil for nowhere.
 	Events events.EventRecorder
 }
+
+// settle is how long after an event of a node, device or source a catalog is looked at, so that the reports of a fleet are one look.
+const settle = 30 * time.Second
 
 // Reconciler is keyed by the name of a catalog, which stands for a machine model.
 type Reconciler struct {
@@ -68,22 +67,21 @@ func (r *Reconciler) Discoveries() *Discoveries { return r.discoveries }
 
 // SetupWithManager adds the controller and its queue to the manager.
 func SetupWithManager(mgr manager.Manager, o Options) error {
-	o.Collect = cmp.Or(o.Collect, 30*time.Second)
 	r := New(mgr.GetClient(), o)
 	ended := make(chan event.TypedGenericEvent[string], 1024)
 	r.discoveries.Ended = func(name string) { ended <- event.TypedGenericEvent[string]{Object: name} }
 	err := ctrl.NewControllerManagedBy(mgr).Named("catalog").
 		For(&v1alpha1.FirmwareCatalog{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.FirmwareCatalog{}, handler.EnqueueRequestsFromMapFunc(r.heirs), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.NodeFirmware{}, watch.Delayed(o.Collect, func(_ context.Context, o client.Object) []reconcile.Request {
+		Watches(&v1alpha1.NodeFirmware{}, watch.Delayed(settle, func(_ context.Context, o client.Object) []reconcile.Request {
 			if n, ok := o.(*v1alpha1.NodeFirmware); ok {
 				return watch.Requests(nameOf(n))
 			}
 			return nil
 		}), builder.WithPredicates(machineChanged)).
-		Watches(&v1alpha1.NodeDevice{}, watch.Delayed(o.Collect, r.ofDevice), builder.WithPredicates(deviceChanged)).
-		Watches(&v1alpha1.FirmwareSource{}, watch.Delayed(o.Collect, r.all), builder.WithPredicates(imagesChanged)).
-		Watches(&v1alpha1.FirmwareQuarantine{}, watch.Delayed(o.Collect, r.all), builder.WithPredicates(scopeChanged)).
+		Watches(&v1alpha1.NodeDevice{}, watch.Delayed(settle, r.ofDevice), builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.FirmwareSource{}, watch.Delayed(settle, r.all), builder.WithPredicates(imagesChanged)).
+		Watches(&v1alpha1.FirmwareQuarantine{}, watch.Delayed(settle, r.all), builder.WithPredicates(scopeChanged)).
 		WatchesRawSource(source.TypedChannel(ended, handler.TypedFuncs[string, reconcile.Request]{
 			GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 				q.Add(watch.Requests(e.Object)[0])

@@ -1,7 +1,6 @@
 package provenance
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -25,17 +24,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// Options of the controller.
-type Options struct {
-	// Now is the clock; nil is time.Now.
-	Now func() time.Time
-	// Collect is how long after an event the node is looked at, so that the reports of its devices, and the edits of a person
-	// who saves twice, are one write; 0 is one second.
-	Collect time.Duration
-	// Concurrency is the number of nodes looked at side by side, and with it the bound of the writes in flight when an edit concerns
-	// the whole fleet; 0 is 4.
-	Concurrency int
-}
+const (
+	// settle is how long after an event the node is looked at, so that the reports of its devices, and the edits of a person who saves
+	// twice, are one write.
+	settle = time.Second
+	// workers is the number of nodes looked at side by side, and with it the bound of the writes in flight when an edit concerns the
+	// whole fleet.
+	workers = 4
+)
 
 // Reconciler is keyed by the name of a node. Nothing is polled: a node is looked at when its devices, its NodeFirmware, or a
 // template or source that its devices refer to have changed.
@@ -51,19 +47,14 @@ func New(c client.Client, now func() time.Time) *Reconciler {
 }
 
 // SetupWithManager adds the controller to the manager.
-func SetupWithManager(mgr manager.Manager, o Options) error {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	o.Collect = cmp.Or(o.Collect, time.Second)
-	o.Concurrency = cmp.Or(o.Concurrency, 4)
-	r := New(mgr.GetClient(), o.Now)
+func SetupWithManager(mgr manager.Manager) error {
+	r := New(mgr.GetClient(), time.Now)
 	return ctrl.NewControllerManagedBy(mgr).Named("provenance").
-		Watches(&v1alpha1.NodeFirmware{}, watch.Delayed(o.Collect, toItself), builder.WithPredicates(firmwareChanged)).
-		Watches(&v1alpha1.NodeDevice{}, watch.Delayed(o.Collect, watch.ToNode), builder.WithPredicates(deviceChanged)).
-		Watches(&v1alpha1.FirmwareTemplate{}, watch.Delayed(o.Collect, r.toUsers(v1alpha1.OriginTemplate)), builder.WithPredicates(templateChanged)).
-		Watches(&v1alpha1.FirmwareSource{}, watch.Delayed(o.Collect, r.toUsers(v1alpha1.OriginSource)), builder.WithPredicates(sourceChanged)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: o.Concurrency}).
+		Watches(&v1alpha1.NodeFirmware{}, watch.Delayed(settle, toItself), builder.WithPredicates(firmwareChanged)).
+		Watches(&v1alpha1.NodeDevice{}, watch.Delayed(settle, watch.ToNode), builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.FirmwareTemplate{}, watch.Delayed(settle, r.toUsers(v1alpha1.OriginTemplate)), builder.WithPredicates(templateChanged)).
+		Watches(&v1alpha1.FirmwareSource{}, watch.Delayed(settle, r.toUsers(v1alpha1.OriginSource)), builder.WithPredicates(sourceChanged)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 

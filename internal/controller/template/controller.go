@@ -1,7 +1,6 @@
 package template
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -25,28 +24,16 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 )
 
-// Options of the controller.
-type Options struct {
-	// Now is the clock; nil is time.Now.
-	Now func() time.Time
-	// StatusInterval is the least time between two writes of one template's status; 0 is one second. See pace.
-	StatusInterval time.Duration
-	// Resync is how often each device and template is compared with its decision although no event asks for it, plus up to a
-	// quarter of that, different for each; 0 is ten minutes.
-	Resync time.Duration
-	// Concurrency is the number of devices written at once; 0 is 8.
-	Concurrency int
-}
+// StatusInterval is the least time between two writes of one template's status; see pace.
+const StatusInterval = time.Second
 
-func (o Options) withDefaults() Options {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	o.StatusInterval = cmp.Or(o.StatusInterval, time.Second)
-	o.Resync = cmp.Or(o.Resync, 10*time.Minute)
-	o.Concurrency = cmp.Or(o.Concurrency, 8)
-	return o
-}
+const (
+	// resync is how often each device and template is compared with its decision although no event asks for it, plus up to a quarter
+	// of that, different for each.
+	resync = 10 * time.Minute
+	// workers is the number of devices written at once.
+	workers = 8
+)
 
 // key is an item of the queue: a device to bring to its decision, a template whose status may be out of date, or a NodeFirmware
 // whose pins may match other devices.
@@ -75,7 +62,9 @@ type Reconciler struct {
 	reader   client.Reader
 	writer   Writer
 	recorder events.EventRecorder
-	Options
+	now      func() time.Time
+	// interval is StatusInterval.
+	interval time.Duration
 
 	// statuses are the templates whose status may be out of date, when they have a controller of their own.
 	statuses *statusQueue
@@ -91,9 +80,9 @@ type Reconciler struct {
 }
 
 // New returns a reconciler that reads objects from reader, which may be a cache.
-func New(reader client.Reader, writer Writer, recorder events.EventRecorder, o Options) *Reconciler {
+func New(reader client.Reader, writer Writer, recorder events.EventRecorder, now func() time.Time, interval time.Duration) *Reconciler {
 	return &Reconciler{
-		reader: reader, writer: writer, recorder: recorder, Options: o.withDefaults(), index: match.NewIndex(),
+		reader: reader, writer: writer, recorder: recorder, now: now, interval: interval, index: match.NewIndex(),
 		versions: map[key]string{}, paces: map[string]pace{},
 	}
 }
@@ -102,8 +91,8 @@ func New(reader client.Reader, writer Writer, recorder events.EventRecorder, o O
 // must not wait behind the devices of a whole fleet. Set trim.Object as the manager's cache.Options.DefaultTransform: the
 // cache holds every NodeDevice and Node of the fleet. Set QPS to -1 in the manager's rest.Config so that the first
 // assignment of a large fleet is limited by the API server's priority and fairness and not by the client.
-func SetupWithManager(mgr manager.Manager, o Options) error {
-	r := New(mgr.GetClient(), &Applier{Client: mgr.GetClient()}, mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), o)
+func SetupWithManager(mgr manager.Manager, interval time.Duration) error {
+	r := New(mgr.GetClient(), &Applier{Client: mgr.GetClient()}, mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), time.Now, interval)
 	r.statuses = &statusQueue{held: map[key]struct{}{}}
 	err := builder.TypedControllerManagedBy[key](mgr).Named("template-status").
 		WatchesRawSource(source.TypedFunc[key](func(_ context.Context, q queue) error {
@@ -127,7 +116,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		Watches(&v1alpha1.FirmwareSource{}, intake(r, (*match.Index).SetSource, (*match.Index).DeleteSource)).
 		Watches(&v1alpha1.FirmwareQuarantine{}, intake(r, (*match.Index).SetQuarantine, (*match.Index).DeleteQuarantine)).
 		Watches(&v1alpha1.NodeDevice{}, intake(r, (*match.Index).SetDevice, (*match.Index).DeleteDevice)).
-		WithOptions(controller.TypedOptions[key]{MaxConcurrentReconciles: r.Concurrency}).
+		WithOptions(controller.TypedOptions[key]{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
@@ -158,7 +147,7 @@ func intake[T client.Object](r *Reconciler, set func(*match.Index, T) match.Affe
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
 			put(e.Object, q)
 			if k, ok := keyOf(e.Object); ok {
-				r.enqueueAfter(q, k, r.resync(k))
+				r.enqueueAfter(q, k, restOf(k))
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { put(e.ObjectNew, q) },
@@ -181,17 +170,17 @@ func keyOf(o client.Object) (key, bool) {
 	return key{}, false
 }
 
-// resync is how long an object that is up to date rests, unless an event asks for it. The time depends on the name, so that
+// restOf is how long an object that is up to date rests, unless an event asks for it. The time depends on the name, so that
 // the objects of a fleet are not all compared at once.
-func (r *Reconciler) resync(k key) time.Duration {
+func restOf(k key) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(k.name)) // a hash takes everything
-	return r.Resync + r.Resync/4*time.Duration(h.Sum32()%256)/256
+	return resync + resync/4*time.Duration(h.Sum32()%256)/256
 }
 
 // rest is the result of a pass after which an object is up to date.
 func (r *Reconciler) rest(k key) reconcile.Result {
-	return reconcile.Result{RequeueAfter: r.resync(k)}
+	return reconcile.Result{RequeueAfter: restOf(k)}
 }
 
 func (r *Reconciler) take(q queue, change func() match.Affected) {

@@ -67,7 +67,7 @@ func (r *Reconciler) gather(ctx context.Context, k key) (*assignment, reconcile.
 		return nil, reconcile.Result{RequeueAfter: again}, nil
 	}
 	a := &assignment{object: o, decision: decision}
-	a.conditions = status.Assignment(decision, o.Status.Conditions, o.Generation, r.Now())
+	a.conditions = status.Assignment(decision, o.Status.Conditions, o.Generation, r.now())
 	a.changed = !sameConditions(o.Status.Conditions, a.conditions, status.AssignmentConditions)
 	return a, reconcile.Result{}, nil
 }
@@ -191,7 +191,7 @@ func (r *Reconciler) reconcilePins(ctx context.Context, k key) (reconcile.Result
 	if r.behind(k, o.ResourceVersion) {
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
-	next := status.Pins(o.Name, now.Unmatched, o.Status.Conditions, o.Generation, r.Now())
+	next := status.Pins(o.Name, now.Unmatched, o.Status.Conditions, o.Generation, r.now())
 	said := meta.FindStatusCondition(next, v1alpha1.ConditionPinsUnmatched)
 	if ptr.Equal(said, meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionPinsUnmatched)) {
 		return r.rest(k), nil

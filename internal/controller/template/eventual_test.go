@@ -69,7 +69,7 @@ func newWorld(t *rapid.T) *world {
 		ready: map[key]struct{}{}, later: map[key]struct{}{}, resting: map[key]struct{}{},
 		clock: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC),
 	}
-	w.r = New(w, w, &events.FakeRecorder{}, Options{Now: func() time.Time { return w.clock }})
+	w.r = New(w, w, &events.FakeRecorder{}, func() time.Time { return w.clock }, StatusInterval)
 	for o, h := range map[client.Object]handler.TypedEventHandler[client.Object, key]{
 		&corev1.Node{}:                 intake(w.r, w.r.setNode, (*match.Index).DeleteNode),
 		&v1alpha1.NodeFirmware{}:       intake(w.r, (*match.Index).SetNodeFirmware, (*match.Index).DeleteNodeFirmware),
@@ -265,7 +265,7 @@ func (q intakeQueue) Add(k key) {
 
 func (q intakeQueue) AddAfter(k key, wait time.Duration) {
 	switch {
-	case wait >= q.w.r.Resync:
+	case wait >= resync:
 		q.w.resting[k] = struct{}{}
 	case !q.w.deaf:
 		q.w.later[k] = struct{}{}
@@ -280,7 +280,7 @@ func (w *world) pass(k key) {
 	switch result, err := w.r.Reconcile(context.Background(), k); {
 	case err != nil:
 		w.ready[k] = struct{}{}
-	case result.RequeueAfter >= w.r.Resync:
+	case result.RequeueAfter >= resync:
 		w.resting[k] = struct{}{}
 	case result.RequeueAfter > 0:
 		w.later[k] = struct{}{}
@@ -515,13 +515,12 @@ func TestResyncMakesUpForALostEvent(t *testing.T) {
 }
 
 func TestResyncIsSpread(t *testing.T) {
-	r := New(nil, nil, nil, Options{Resync: 10 * time.Minute})
 	seen := map[time.Duration]bool{}
 	for i := range 100 {
-		rest := r.resync(key{device, fmt.Sprintf("node-%d-nic", i)})
+		rest := restOf(key{device, fmt.Sprintf("node-%d-nic", i)})
 		assert.GreaterOrEqual(t, rest, 10*time.Minute)
 		assert.Less(t, rest, 12*time.Minute+30*time.Second)
-		assert.Equal(t, rest, r.resync(key{device, fmt.Sprintf("node-%d-nic", i)}))
+		assert.Equal(t, rest, restOf(key{device, fmt.Sprintf("node-%d-nic", i)}))
 		seen[rest] = true
 	}
 	assert.Greater(t, len(seen), 50)

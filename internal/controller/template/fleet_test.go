@@ -67,7 +67,7 @@ func (f *fleet) startOperator() {
 		Controller: config.Controller{SkipNameValidation: &skip},
 	})
 	require.NoError(f, err)
-	require.NoError(f, SetupWithManager(mgr, Options{StatusInterval: 20 * time.Millisecond}))
+	require.NoError(f, SetupWithManager(mgr, 20*time.Millisecond))
 	ctx, cancel := context.WithCancel(context.Background())
 	f.stop, f.done = cancel, make(chan error, 1)
 	go func() { f.done <- mgr.Start(ctx) }()

@@ -25,7 +25,7 @@ func TestLateCacheWritesOnce(t *testing.T) {
 
 	result, err := s.r.Reconcile(t.Context(), k)
 	require.NoError(t, err)
-	assert.GreaterOrEqual(t, result.RequeueAfter, s.r.Resync)
+	assert.GreaterOrEqual(t, result.RequeueAfter, resync)
 	require.Equal(t, 1, s.firmwareWrites[name])
 
 	written := s.devices[name]
@@ -51,7 +51,7 @@ func TestTemplateStatusIsWrittenAtMostOnceInAnInterval(t *testing.T) {
 	reconcile := func() time.Duration {
 		result, err := s.r.Reconcile(t.Context(), k)
 		require.NoError(t, err)
-		if result.RequeueAfter >= s.r.Resync {
+		if result.RequeueAfter >= resync {
 			return 0
 		}
 		return result.RequeueAfter

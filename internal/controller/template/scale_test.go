@@ -59,7 +59,7 @@ func newStore(t testing.TB) *store {
 	}
 	t.Cleanup(s.q.ShutDown)
 	s.clock = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	s.r = New(s, s, events.NewFakeRecorder(10), Options{Now: func() time.Time { return s.clock }})
+	s.r = New(s, s, events.NewFakeRecorder(10), func() time.Time { return s.clock }, StatusInterval)
 	s.onDevice = intake(s.r, (*match.Index).SetDevice, (*match.Index).DeleteDevice)
 	s.onTemplate = intake(s.r, s.r.setTemplate, (*match.Index).DeleteTemplate)
 	s.onNode = intake(s.r, s.r.setNode, (*match.Index).DeleteNode)
@@ -138,7 +138,7 @@ func (s *store) drain(t testing.TB) {
 			result, err := s.r.Reconcile(context.Background(), k)
 			require.NoError(t, err)
 			s.q.Done(k)
-			if result.RequeueAfter > 0 && result.RequeueAfter < s.r.Resync {
+			if result.RequeueAfter > 0 && result.RequeueAfter < resync {
 				later[k] = result.RequeueAfter
 			}
 		}

@@ -24,7 +24,7 @@ import (
 // reconcileTemplate writes a template's status when it is out of date, at the pace of the template.
 func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Result, error) {
 	pace := r.paceOf(k.name)
-	if wait := pace.wait(r.Now(), r.StatusInterval, true); wait > 0 { // too early whatever the status is
+	if wait := pace.wait(r.now(), r.interval, true); wait > 0 { // too early whatever the status is
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	o := &v1alpha1.FirmwareTemplate{}
@@ -48,7 +48,7 @@ func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Re
 	if equality.Semantic.DeepEqual(o.Status, next) {
 		return r.rest(k), nil
 	}
-	if wait := pace.wait(r.Now(), r.StatusInterval, turns(o.Status.Conditions, next.Conditions)); wait > 0 {
+	if wait := pace.wait(r.now(), r.interval, turns(o.Status.Conditions, next.Conditions)); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	version, err := r.writer.ApplyTemplateStatus(ctx, o, next)
@@ -60,7 +60,7 @@ func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Re
 	}
 	r.wrote(k, version)
 	r.mu.Lock()
-	r.paces[k.name] = r.paces[k.name].after(r.Now(), r.StatusInterval)
+	r.paces[k.name] = r.paces[k.name].after(r.now(), r.interval)
 	r.mu.Unlock()
 	r.reportTemplate(o, next)
 	return r.rest(k), nil
@@ -80,7 +80,7 @@ func turns(old, next []metav1.Condition) bool {
 func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alpha1.FirmwareTemplateStatus {
 	return v1alpha1.FirmwareTemplateStatus{
 		ObservedGeneration: t.Generation,
-		Conditions:         status.Template(t, o.Status.Conditions, r.Now()),
+		Conditions:         status.Template(t, o.Status.Conditions, r.now()),
 		Nodes:              v1alpha1.TemplateNodes{Selected: t.Nodes, UpToDate: t.NodesApplied, OutOfDate: t.NodesNotApplied},
 		Devices: v1alpha1.TemplateDevices{
 			Matched: t.Matched, UpToDate: t.Applied, OutOfDate: t.NotApplied, Failed: t.Failed, Blocked: t.Blocked, Conflicting: t.Conflicting,
