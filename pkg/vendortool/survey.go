@@ -211,7 +211,7 @@ func Table() []Tool {
 	}
 	return []Tool{
 		mst("mstflint", "4.33.0"),
-		mst("mstfwreset", "4.28.0"),
+		mst("mstfwreset", "4.33.0"),
 		mst("mstconfig", "4.21.0"),
 		{Name: "lspci", Product: "pciutils", Package: "pciutils"},
 		{Name: "setpci", Product: "pciutils", Package: "pciutils"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -26,42 +27,42 @@ type levels struct {
 	reason string
 }
 
-// parseResetLevels reads the output of mstfwreset's query. Level 3 needs an owner that synchronises the reset: it
-// counts as unsupported when every listed owner is.
+// owners are those of mstfwreset's owners of a reset that are used: the tool and the network driver. What only the firmware synchronises
+// (from 4.31 on) is a reset of the bus above the card.
+var owners = []string{"0", "1"}
+
+// parseResetLevels reads the output of mstfwreset's query. Level 3 needs an owner that synchronises the reset; tools that list
+// none have the first.
 func parseResetLevels(out string) (levels, error) {
-	listed, owners := map[string]bool{}, map[string]bool{}
-	section := ""
+	sections := map[string]map[string]bool{}
+	var section map[string]bool
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "Reset-"):
-			section, _, _ = strings.Cut(strings.TrimPrefix(line, "Reset-"), " ")
-			section = strings.TrimSuffix(section, ":")
-			continue
-		case line == "":
+		if strings.HasPrefix(line, "Reset") && strings.HasSuffix(line, ":") { // "Reset-sync (relevant only for ...):"; from 4.31 on "Reset sync (..."
+			title, _, _ := strings.Cut(strings.TrimSuffix(line, ":"), " (")
+			section = map[string]bool{}
+			sections[strings.TrimLeft(strings.TrimPrefix(title, "Reset"), "- ")] = section
 			continue
 		}
 		number, rest, ok := strings.Cut(line, ":")
-		if !ok || strings.Trim(number, "0123456789") != "" {
+		if !ok || section == nil || strings.Trim(number, "0123456789") != "" {
 			continue
 		}
-		supported, err := parseSupported(rest)
-		if err != nil {
-			continue
-		}
-		switch section {
-		case "levels":
-			listed[number] = supported
-		case "sync":
-			owners[number] = supported
+		if supported, err := parseSupported(rest); err == nil {
+			section[number] = supported
 		}
 	}
-	pciReset, listed3 := listed[levelPCIReset]
-	reboot, listed4 := listed[levelReboot]
+	pciReset, listed3 := sections["levels"][levelPCIReset]
+	reboot, listed4 := sections["levels"][levelReboot]
 	if !listed3 || !listed4 {
 		return levels{}, errors.New("parse mstfwreset query: reset levels 3 and 4 are not listed: this version of the tool is not supported")
 	}
-	return levels{livePatch: listed[levelLivePatch], pciReset: pciReset && anyTrue(owners), reboot: reboot}, nil
+	l := levels{livePatch: sections["levels"][levelLivePatch], pciReset: pciReset, reboot: reboot}
+	sync, listed := sections["sync"]
+	if pciReset && listed && !slices.ContainsFunc(owners, func(o string) bool { return sync[o] }) {
+		l.pciReset, l.reason = false, "neither its driver nor "+resetTool+" can synchronise its reset"
+	}
+	return l, nil
 }
 
 // parseSupported reads what follows the last "-" of a line: "Supported", "Not Supported" or "Not supported", and
@@ -76,16 +77,6 @@ func parseSupported(rest string) (bool, error) {
 		return false, nil
 	}
 	return false, errors.New("neither supported nor not supported")
-}
-
-// anyTrue is also true for an empty map: older tools list no owners.
-func anyTrue(m map[string]bool) bool {
-	for _, v := range m {
-		if v {
-			return true
-		}
-	}
-	return len(m) == 0
 }
 
 // expects is the activation a newly burned image will need. A live patch is not assumed: whether one is possible
@@ -146,8 +137,8 @@ func (d *Driver) levels(ctx context.Context, id inventory.Identity, card invento
 	if err != nil || !l.pciReset && !l.livePatch {
 		return l, err
 	}
-	if l.reason = d.obstacle(id, card); l.reason != "" {
-		l.pciReset = false
+	if reason := d.obstacle(id, card); reason != "" {
+		l.pciReset, l.reason = false, reason
 		l.livePatch = l.livePatch && !isBlueField(id) // it leaves links, drivers and virtual functions alone
 	}
 	return l, nil

@@ -25,7 +25,14 @@ func TestParseResetLevels(t *testing.T) {
 		"level 3 that nobody can synchronise leaves the live patch": {
 			"reset-4.28.0-no-sync.txt", inventory.ActivateReboot, inventory.ActivateDeviceReset, []string{"0"},
 		},
-		"no level needs a power-cycle": {"reset-4.21.0-none.txt", inventory.ActivatePowerCycle, inventory.ActivatePowerCycle, nil},
+		"level 3 that the driver synchronises is a device reset": {
+			"reset-4.33.0-driver-sync.txt", inventory.ActivateDeviceReset, inventory.ActivateDeviceReset, []string{"3"},
+		},
+		"level 3 that the firmware alone synchronises is not used": {
+			"reset-4.33.0-firmware-sync.txt", inventory.ActivateReboot, inventory.ActivateReboot, nil,
+		},
+		"no level 3 without a list of owners": {"reset-4.33.0-no-sync.txt", inventory.ActivateReboot, inventory.ActivateReboot, nil},
+		"no level needs a power-cycle":        {"reset-4.21.0-none.txt", inventory.ActivatePowerCycle, inventory.ActivatePowerCycle, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseResetLevels(golden(t, c.file))
