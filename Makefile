@@ -63,6 +63,10 @@ maintenance-contract: ## Run the contract of a maintenance and an update against
 	binary=$$($(GO) run ./hack/maintenanceoperator $(ARGS)) && assets=$$($(GO) run ./hack/controlplane) && \
 		MAINTENANCE_OPERATOR=$$binary KUBEBUILDER_ASSETS=$$assets $(GO) test -count=1 -timeout 20m -run MaintenanceOperator ./internal/testing/maintenancetest ./internal/testing/lab
 
+.PHONY: tools-contract
+tools-contract: ## Run the drivers' command lines against the vendors' tools of Debian releases, as root, with apt (flags: SUITES='bookworm trixie sid').
+	hack/tools-contract.sh $(or $(SUITES),bookworm trixie sid)
+
 .PHONY: build
 build: ## Build the binaries into bin/.
 	@mkdir -p bin

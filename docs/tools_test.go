@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/profile"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
@@ -50,7 +52,7 @@ func TestToolTableMatchesCode(t *testing.T) {
 	for _, tool := range vendortool.Table() {
 		supported, ran, read := "any version", "", "not at all"
 		if tool.VersionArgs != nil {
-			supported, ran = fmt.Sprintf("%s to %s", tool.Oldest, tool.Newest), string(tool.Ran)
+			supported, ran = fmt.Sprintf("%s to %s", tool.Oldest, tool.Newest), recorded(t, tool.Name)
 			if tool.Oldest == tool.Newest {
 				supported = string(tool.Oldest)
 			}
@@ -75,6 +77,22 @@ func TestToolTableMatchesCode(t *testing.T) {
 	_, after, found := strings.Cut(rest, end)
 	require.True(t, found)
 	golden.Equal(t, page, before+begin+b.String()+end+after)
+}
+
+// recorded are the versions of a program with a recording of the drivers' command lines.
+func recorded(t *testing.T, tool string) string {
+	t.Helper()
+	files, err := filepath.Glob("../internal/testing/toolcontract/testdata/" + tool + "-[0-9]*.txt")
+	require.NoError(t, err)
+	var versions []string
+	for _, file := range files {
+		version, _, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), tool+"-"), ".txt"), "-")
+		versions = append(versions, version)
+	}
+	slices.SortFunc(versions, func(a, b string) int {
+		return int(inventory.Version(a).Compare(inventory.Version(b), inventory.FormatDotted) - inventory.Same)
+	})
+	return strings.Join(slices.Compact(versions), ", ")
 }
 
 // TestToolTableListsDriverTools: a script is run by the shell, which is no program of a vendor.

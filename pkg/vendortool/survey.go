@@ -180,9 +180,8 @@ type Tool struct {
 	// of which any version will do.
 	VersionArgs []string
 	VersionText *regexp.Regexp
-	// Oldest and Newest bound the versions whose answers are known, by a recording or by the source of that version. Ran is the one
-	// that this project runs its command lines with.
-	Oldest, Ran, Newest inventory.Version
+	// Oldest and Newest bound the versions whose answers are known, by a recording or by the source of that version.
+	Oldest, Newest inventory.Version
 	// Why says what is wrong with versions older than Oldest.
 	Why string
 }
@@ -200,24 +199,24 @@ func Table() []Tool {
 	sg := func(name string, version inventory.Version) Tool {
 		return Tool{
 			Name: name, Product: "sg3_utils 1.46", Package: "sg3-utils", VersionArgs: []string{"--version"}, VersionText: ofSG,
-			Oldest: version, Ran: version, Newest: version, Why: newerOutput,
+			Oldest: version, Newest: version, Why: newerOutput,
 		}
 	}
 	mst := func(name string, newest inventory.Version) Tool {
 		return Tool{
 			Name: name, Product: "mstflint", Package: "mstflint", VersionArgs: []string{"-v"}, VersionText: ofMstflint,
-			Oldest: "4.21.0", Ran: "4.21.0", Newest: newest, Why: newerOutput,
+			Oldest: "4.21.0", Newest: newest, Why: newerOutput,
 		}
 	}
 	return []Tool{
 		mst("mstflint", "4.33.0"),
 		mst("mstfwreset", "4.33.0"),
-		mst("mstconfig", "4.21.0"),
+		mst("mstconfig", "4.33.0"),
 		{Name: "lspci", Product: "pciutils", Package: "pciutils"},
 		{Name: "setpci", Product: "pciutils", Package: "pciutils"},
 		{
 			Name: "nvme", Product: "nvme-cli", Package: "nvme-cli", VersionArgs: []string{"version"},
-			VersionText: regexp.MustCompile(`nvme version (\d+(?:\.\d+)+)`), Oldest: "2.3", Ran: "2.3", Newest: "2.13",
+			VersionText: regexp.MustCompile(`nvme version (\d+(?:\.\d+)+)`), Oldest: "2.3", Newest: "2.13",
 			Why: "its JSON has other members before 2.0, and no output of 2.0 to 2.2 is known",
 		},
 		sg("sg_inq", "2.10"),
@@ -229,7 +228,7 @@ func Table() []Tool {
 			// One plugin: without that it looks at all hardware before it prints its version.
 			Name: "fwupdtool", Product: "fwupd", Package: "fwupd", VersionArgs: []string{"--version", "--plugins", "ata"},
 			VersionText: regexp.MustCompile(`(?m)^runtime\s+org\.freedesktop\.fwupd\s+(\d+\.\d+\.\d+)`),
-			Oldest:      "2.0.0", Ran: "2.0.20", Newest: "2.0.20",
+			Oldest:      "2.0.0", Newest: "2.1.8",
 			Why: "its lock, its exit codes and the JSON of its errors are those of 2.0",
 		},
 		// Tools of the profiles in docs/examples: the profile says which output it understands.

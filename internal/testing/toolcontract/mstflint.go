@@ -4,7 +4,7 @@ package toolcontract
 // Debian 12), because no such device was at hand.
 
 const (
-	noMstDevice = "-E- Cannot open Device: {absent}. No such file or directory. MFE_CR_ERROR"
+	noMstDevice = "-E- Cannot open Device: {absent}." // 4.21 adds why
 	// notIdentified is mstfwreset's answer about a device that its helper mstmcra cannot open.
 	notIdentified = "-E- Failed to Identify Device: {absent}, mopen: No such file or directory"
 	// onVirtual is its answer to every reset on a virtual machine, and onSecureBoot to all but a warm reboot under Secure Boot.
@@ -38,7 +38,7 @@ func Mstflint() Tool {
 			{Name: "read an image that is not there", Args: []string{"-i", "{missing}", "q"}, Want: Want{NoFile, 1, noImage}},
 			{
 				Name: "verify an image of odd size", Args: []string{"-i", "{junk}", "v"},
-				Want: Want{BadFile, 1, "-E- FW image verification failed: "},
+				Want: Want{BadFile, 1, "-E- "}, // 4.21 opens it first, 4.33 looks at its size
 			},
 			{
 				Name: "verify what is no image", Args: []string{"-i", "{blank}", "v"},
@@ -105,16 +105,12 @@ func Mstfwreset() Tool {
 			reset("reset the card and its driver", "3"),
 			reset("reboot the machine", "4"),
 			{
-				Name: "level 1, which later versions have", Args: []string{"-d", "{absent}", "-l", "1", "-y", "r"},
-				Want: Want{Usage, 2, "argument --level/-l: invalid choice: 1 (choose from 0, 3, 4)"},
-			},
-			{
 				Name: "level 5, which no version of this tool has", Args: []string{"-d", "{absent}", "-l", "5", "-y", "r"},
-				Want: Want{Usage, 2, "argument --level/-l: invalid choice: 5 (choose from 0, 3, 4)"},
+				Want: Want{Usage, 2, "argument --level/-l: invalid choice: "},
 			},
 			{
 				Name: "a type that does not exist", Args: []string{"-d", "{absent}", "-l", "3", "-t", "9", "-y", "r"},
-				Want: Want{Usage, 2, "argument --type/-t: invalid choice: 9 (choose from 0, 1, 2)"},
+				Want: Want{Usage, 2, "argument --type/-t: invalid choice: "},
 			},
 			{
 				Name: "an option that does not exist", Args: []string{"-d", "{absent}", "--nope", "q"},
@@ -124,7 +120,7 @@ func Mstfwreset() Tool {
 			{Name: "no command", Args: []string{"-d", "{absent}"}, Want: Want{Usage, 2, "the following arguments are required: command"}},
 			{
 				Name: "a command that does not exist", Args: []string{"-d", "{absent}", "frob"},
-				Want: Want{Usage, 2, "argument command: invalid choice: 'frob' (choose from 'q', 'query', 'r', 'reset', 'reset_fsm_register')"},
+				Want: Want{Usage, 2, "argument command: invalid choice: 'frob' (choose from "},
 			},
 		},
 	})

@@ -29,7 +29,7 @@ func NewUEFI(dir, guid string, indications uint64) (UEFI, error) {
 		u.variable("OsIndicationsSupported"): string(binary.LittleEndian.AppendUint64([]byte{6, 0, 0, 0}, indications)),
 	}
 	var errs []error
-	for _, d := range []string{"esp/EFI/debian", "lock", "state", "cache", "conf/fwupd", "quirks.d"} {
+	for _, d := range []string{"esp/EFI/debian", "lock", "state", "cache", "conf/fwupd", "lib/fwupd/quirks.d"} {
 		errs = append(errs, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
 	for name, content := range files {
@@ -42,7 +42,8 @@ func NewUEFI(dir, guid string, indications uint64) (UEFI, error) {
 	return u, nil
 }
 
-// Env are the variables that make fwupdtool look into the directory. It is not told of the partition, nor how versions are spelled.
+// Env are the variables that make fwupdtool look into the directory. It is not told of the partition, nor how versions are spelled. From
+// 2.1 on the machine's own /sys/class/dmi/id is read.
 func (u UEFI) Env() []string {
 	return []string{
 		"FWUPD_SYSFSFWDIR=" + u.Dir + "/sys/firmware", "FWUPD_SYSFSDMIDIR=" + u.Dir + "/sys/class/dmi/id", "FWUPD_LOCKDIR=" + u.Dir + "/lock",
@@ -57,14 +58,15 @@ func (u UEFI) ESP() string { return filepath.Join(u.Dir, "esp") }
 // TellESP is the variable that names the partition.
 func (u UEFI) TellESP() string { return "FWUPD_UEFI_ESP_PATH=" + u.ESP() }
 
-// TellFormat writes the file that says how versions are spelled, and returns the variable that names its directory.
-func (u UEFI) TellFormat(format string) (string, error) {
-	dir := filepath.Join(u.Dir, "quirks.d")
+// TellFormat writes the file that says how versions are spelled, and returns the variables that name its directory: that of fwupd 2.0, and
+// the one below which 2.1 looks for it.
+func (u UEFI) TellFormat(format string) ([]string, error) {
+	dir := filepath.Join(u.Dir, "lib/fwupd/quirks.d")
 	text := fmt.Appendf(nil, "[%s]\nVersionFormat = %s\n", u.GUID, format)
 	if err := os.WriteFile(filepath.Join(dir, "version.quirk"), text, 0o600); err != nil {
-		return "", fmt.Errorf("tell the format of versions: %w", err)
+		return nil, fmt.Errorf("tell the format of versions: %w", err)
 	}
-	return "FWUPD_LOCALSTATEDIR_QUIRKS=" + dir, nil
+	return []string{"FWUPD_LOCALSTATEDIR_QUIRKS=" + dir, "FWUPD_LOCALSTATEDIR=" + u.Dir}, nil
 }
 
 // Fill makes fwupdtool find too little room on the partition.

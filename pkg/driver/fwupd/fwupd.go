@@ -237,7 +237,8 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 		}
 		return inventory.ActivateReboot, nil
 	}
-	if e := reported(r); e != nil && e.is(codeVersionSame, codeAlreadyPending, codeNothingToDo) {
+	// fwupd 2.1 installs an archive twice where it is told the device, and refuses the second time. What waits for the reboot tells.
+	if reported(r) != nil {
 		if activation, holds, err := d.holds(ctx, bios, img.Version); err != nil || holds {
 			return activation, err
 		}

@@ -71,8 +71,6 @@ func (e *fwupdError) Error() string { return e.Message }
 // Codes of the domain FwupdError (libfwupd/fwupd-error).
 const (
 	codeVersionNewer     = 1
-	codeVersionSame      = 2
-	codeAlreadyPending   = 3
 	codeInvalidFile      = 7
 	codeNotFound         = 8
 	codeNothingToDo      = 9
@@ -331,7 +329,8 @@ func (d *Driver) Keep(dir string) *Driver {
 }
 
 // told is a command with what fwupdtool cannot find out in a container: where the EFI system partition is mounted, empty where the
-// command needs none, and the format of the machine's versions.
+// command needs none, and the format of the machine's versions. fwupd 2.0 takes the directory of the format's file alone; 2.1 takes only
+// its whole local state, of which the rest stays where it is.
 func (d *Driver) told(c command.Command, esp string, bios resource, running inventory.Version) (command.Command, error) {
 	if esp != "" {
 		c.Env = append(c.Env, "FWUPD_UEFI_ESP_PATH="+esp)
@@ -340,30 +339,27 @@ func (d *Driver) told(c command.Command, esp string, bios resource, running inve
 	if spelled == "" || d.dir == "" {
 		return c, nil
 	}
-	dir, err := quirk(d.dir, bios.GUID, spelled)
-	if err != nil {
-		return c, err
-	}
-	c.Env = append(c.Env, "FWUPD_LOCALSTATEDIR_QUIRKS="+dir)
-	return c, nil
+	dir := filepath.Join(d.dir, "fwupd")
+	quirks := filepath.Join(dir, "lib", "fwupd", "quirks.d") // where 2.1 looks for quirks below its local state
+	c.Env = append(c.Env, "FWUPD_LOCALSTATEDIR_QUIRKS="+quirks, "FWUPD_LOCALSTATEDIR="+dir, "STATE_DIRECTORY=/var/lib/fwupd")
+	return c, quirk(quirks, bios.GUID, spelled)
 }
 
-// quirk writes the file, unless it is there, and returns its directory.
-func quirk(state, guid, spelled string) (string, error) {
-	dir := filepath.Join(state, "fwupd", "quirks.d")
+// quirk writes the file, unless it is there.
+func quirk(dir, guid, spelled string) error {
 	file, text := filepath.Join(dir, "version.quirk"), fmt.Appendf(nil, "[%s]\nVersionFormat = %s\n", guid, spelled)
 	if now, err := os.ReadFile(file); err == nil && bytes.Equal(now, text) {
-		return dir, nil
+		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("tell fwupdtool the format of versions: %w", err)
+		return fmt.Errorf("tell fwupdtool the format of versions: %w", err)
 	}
 	// A tool that reads meanwhile has the old file or the new one.
 	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
-		return "", fmt.Errorf("tell fwupdtool the format of versions: %w", err)
+		return fmt.Errorf("tell fwupdtool the format of versions: %w", err)
 	}
 	if err := os.Rename(file+".new", file); err != nil {
-		return "", fmt.Errorf("tell fwupdtool the format of versions: %w", err)
+		return fmt.Errorf("tell fwupdtool the format of versions: %w", err)
 	}
-	return dir, nil
+	return nil
 }

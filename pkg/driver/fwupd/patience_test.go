@@ -3,6 +3,9 @@ package fwupd
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command/commandtest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -104,6 +108,7 @@ func TestHostFaultBlamesNoArchive(t *testing.T) {
 	for _, message := range []string{
 		"Device a45df35a [System Firmware] does not currently allow updates: Not updatable as UEFI ESP partition not detected",
 		"/boot/efi does not have sufficient space, required 98.6 MB, need additional 12.1 MB", "no ESP set",
+		"Firmware version formats were different, device was 'number' and release is 'triplet'",
 	} {
 		f["install"] = failed(message)
 		d, _ := f.driver(t, host("2.10.2"))
@@ -111,8 +116,45 @@ func TestHostFaultBlamesNoArchive(t *testing.T) {
 		require.ErrorContains(t, err, message)
 		assert.NotErrorAs(t, err, new(*driver.RejectedError), message)
 	}
-	f["install"] = failed("Firmware version formats were different, device was 'number' and release is 'triplet'")
+	f["install"] = failed("Archive is not for this device")
 	d, _ := f.driver(t, host("2.10.2"))
 	_, err := d.Write(t.Context(), id, archive(t, "2.19.1"), nil)
 	require.ErrorAs(t, err, new(*driver.RejectedError))
+}
+
+// fwupd 2.1 installs an archive a second time where it is told the device, and refuses that.
+func TestRefusedSecondInstall(t *testing.T) {
+	f := newTool(t)
+	r := commandtest.NewRunner(t, map[string]commandtest.Tool{
+		"fwupdtool": func(_ context.Context, c command.Command) (command.Result, error) {
+			if c.Argv[1] == "install" {
+				f["get-history"] = command.Result{Stdout: []byte(golden(t, "get-history-2.0.20-needs-reboot.json"))}
+				return failed("Device a45df35a [System Firmware] does not currently allow updates"), nil
+			}
+			return f[c.Argv[1]], nil
+		},
+	})
+	need, err := New(r, host("2.10.2")).Write(t.Context(), id, archive(t, "2.19.1"), nil)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateReboot, need)
+	_, err = New(r, host("2.10.2")).Write(t.Context(), id, archive(t, "2.20.0"), nil)
+	require.ErrorContains(t, err, "does not currently allow updates", "another version waits")
+}
+
+// fwupd 2.0 and 2.1 look for the format of versions in different places.
+func TestTellsBothFwupds(t *testing.T) {
+	state := t.TempDir()
+	d, r := newTool(t).driver(t, host("2.10.2"))
+	_, _, err := d.Keep(state).Inspect(t.Context(), id)
+	require.NoError(t, err)
+	env := map[string]string{}
+	for _, v := range r.Calls()[0].Env {
+		name, value, _ := strings.Cut(v, "=")
+		env[name] = value
+	}
+	assert.Equal(t, env["FWUPD_LOCALSTATEDIR"]+"/lib/fwupd/quirks.d", env["FWUPD_LOCALSTATEDIR_QUIRKS"])
+	assert.Equal(t, "/var/lib/fwupd", env["STATE_DIRECTORY"], "the rest of the state stays where it was")
+	text, err := os.ReadFile(filepath.Join(env["FWUPD_LOCALSTATEDIR_QUIRKS"], "version.quirk"))
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "["+guid+"]\nVersionFormat = ")
 }

@@ -117,6 +117,7 @@ func reported(r command.Result) *fwupdError {
 // device takes no update now, or there is no room for it.
 var notTheArchive = []string{
 	"not updatable", "does not currently allow updates", "Failed to lock", "does not have sufficient space", "no ESP set",
+	"version formats were different", // the machine's is what the driver made of its versions
 }
 
 // refused returns the error of a failed run: a *RejectedError when the archive is to blame.

@@ -77,6 +77,7 @@ func TestRealFwupdtoolStagesCapsule(t *testing.T) {
 	untold := New(m, os.DirFS(m.Dir))
 	_, err = untold.Write(t.Context(), id, img, nil)
 	require.ErrorContains(t, err, "formats were different", "it has to be told the format of versions")
+	assert.NotErrorAs(t, err, new(*driver.RejectedError))
 	require.Empty(t, m.capsules(t))
 
 	require.NoError(t, d.Check(t.Context(), id, img))
