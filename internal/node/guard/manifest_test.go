@@ -30,9 +30,7 @@ func daemonPod(t *testing.T) *corev1.Pod {
 	// What the API server and its controllers add.
 	pod.Spec.Priority, pod.Spec.NodeName = ptr.To(int32(2000001000)), "n1"
 	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "kube-api-access-9", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}})
 	c := &pod.Spec.Containers[0]
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "kube-api-access-9", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"})
 	c.Env = append(c.Env, corev1.EnvVar{Name: "PROXY", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{}}})
 	c.Image = "nodefirmware/daemon:v0.1.0" // which the kubelet reports with the registry that it takes for granted
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, ImageID: "docker.io/nodefirmware/daemon@sha256:0f"}}

@@ -10,7 +10,18 @@ func admissions() []Mutant {
 	policy := func(what, before, after string) Mutant {
 		return Mutant{What: what, File: own, Old: before, New: after, Packages: []string{"deploy"}, Run: "^TestPolicyHoldsEvenWhereARoleGivesTooMuch$"}
 	}
+	pod := func(what, before, after string) Mutant {
+		return Mutant{What: what, File: "deploy/kustomize/pod-strategy/job-pods.yaml", Old: before, New: after, Packages: []string{"deploy"},
+			Run: "^TestEveryoneStaysInTheirRole$/^node-firmware-system$/^operator_make_a_pod"}
+	}
 	return []Mutant{
+		pod("a pod of a job has what the daemons have not", "&& !(k in variables.model && object.spec[k] == variables.model[k])", "&& k in variables.model && object.spec[k] != variables.model[k]"),
+		pod("a pod of a job lacks what the daemons have", "!(k in variables.ownOfPod) && !(k in object.spec)", "!(k in variables.ownOfPod) && false"),
+		pod("a container of a job has what the daemon has not", "!(k in variables.daemon && variables.job[k] == variables.daemon[k])",
+			"(k in variables.daemon && variables.job[k] != variables.daemon[k])"),
+		pod("a container of a job lacks what the daemon has", "&& !(k in variables.absent) && !(k in variables.job)", "&& k in variables.absent && !(k in variables.job)"),
+		pod("a probe of the daemon ends the pod of a job", "&& (k in variables.absent || !(", "&& (k == 'x' || !("),
+		pod("a pod of a job is owned by another node", "&& o.name == object.spec.nodeName &&", "&&"),
 		policy("a daemon writes the objects of another node", "expression: object == null || variables.objectNode == variables.claim",
 			"expression: object == null || variables.claim != ''"),
 		policy("a daemon deletes the objects of another node", "expression: oldObject == null || variables.oldObjectNode == variables.claim",

@@ -1,0 +1,4 @@
+package deploy
+
+// Files are the manifests as they are built in.
+var Files = files
