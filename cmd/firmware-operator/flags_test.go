@@ -62,6 +62,7 @@ func TestFlags(t *testing.T) {
 		"file-source-dir":            {"/f", func(c *config.Operator) { c.FileSourceDir = "/f" }},
 		"allow-source-networks":      {"10.20.1.2/16,fd00::/8", func(c *config.Operator) { c.PrivateSources = networks }},
 		"refuse-source-networks":     {"10.20.1.2/16,fd00::/8", func(c *config.Operator) { c.RefusedSources = networks }},
+		"allow-source-hosts":         {"a.example.com,.b.example.com", func(c *config.Operator) { c.SourceHosts = []string{"a.example.com", ".b.example.com"} }},
 		"quiet-period":               {"7s", func(c *config.Operator) { c.QuietPeriod = 7 * time.Second }},
 		"expected-job-duration":      {"7m", func(c *config.Operator) { c.ExpectedJobDuration = 7 * time.Minute }},
 		"image-server-bind-address":  {":1", func(c *config.Operator) { c.ImageServerAddress = ":1" }},

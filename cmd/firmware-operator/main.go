@@ -85,6 +85,9 @@ func command(run func(context.Context, config.Operator, []operator.Strategy, *sl
 		"private networks that sources may be fetched from, such as that of your mirror: 10.20.0.0/16 (default: from public addresses only)")
 	f.StringSlice("refuse-source-networks", nil,
 		"networks that no source may be fetched from, such as those of the cluster's pods and services: 10.96.0.0/12,10.244.0.0/16")
+	f.StringSliceVar(&c.SourceHosts, "allow-source-hosts", nil,
+		"host names that a proxy may be asked for though the operator cannot look them up; one with a leading dot stands for all names below it: "+
+			"downloads.example.com,.mirror.example.com (default: a proxy is asked for names only that lead to permitted addresses here)")
 	f.DurationVar(&c.QuietPeriod, "quiet-period", planner.DefaultQuietPeriod, "how long the due updates of a node must stay the same before a job is queued")
 	f.DurationVar(&c.ExpectedJobDuration, "expected-job-duration", rollout.DefaultExpected,
 		"how long a job is expected to take, for windows, until three jobs that did the same have succeeded")

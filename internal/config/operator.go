@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -39,6 +40,9 @@ type Operator struct {
 	// name an address of.
 	PrivateSources []netip.Prefix
 	RefusedSources []netip.Prefix
+	// SourceHosts are names that a proxy may be asked for though the operator cannot look them up. One that begins with a dot stands for
+	// all names that end with it.
+	SourceHosts []string
 	// QuietPeriod is how long the due updates of a node must stay the same before a job is queued.
 	QuietPeriod time.Duration
 	// ExpectedJobDuration is how long a job is expected to take about which too little is known.
@@ -81,6 +85,10 @@ func (o Operator) Validate() error {
 	errs.when(!filepath.IsAbs(o.StoreDir), "--store-dir %q: must be an absolute path", o.StoreDir)
 	errs.when(o.FileSourceDir != "" && !filepath.IsAbs(o.FileSourceDir),
 		"--file-source-dir %q: must be an absolute path, or empty to refuse file URLs", o.FileSourceDir)
+	for _, host := range o.SourceHosts {
+		errs.when(len(validation.IsDNS1123Subdomain(strings.TrimPrefix(host, "."))) > 0,
+			"--allow-source-hosts %q: want a host name in lower case, without a port, or a dot and the end of names", host)
+	}
 	errs.when(o.ExpectedJobDuration < time.Minute || o.ExpectedJobDuration > MaxExpectedJobDuration,
 		"--expected-job-duration %s: must be from 1m to %s", o.ExpectedJobDuration, MaxExpectedJobDuration)
 	errs.when(o.QuietPeriod < 0 || o.QuietPeriod > MaxQuietPeriod, "--quiet-period %s: must be from 0s to %s", o.QuietPeriod, MaxQuietPeriod)

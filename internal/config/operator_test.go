@@ -30,6 +30,7 @@ func TestEachBadOperatorSettingIsNamedByItsFlag(t *testing.T) {
 		"--maintenance":               func(o *config.Operator) { o.Maintenance = "drain" },
 		"--store-dir":                 func(o *config.Operator) { o.StoreDir = "images" },
 		"--file-source-dir":           func(o *config.Operator) { o.FileSourceDir = "../images" },
+		"--allow-source-hosts":        func(o *config.Operator) { o.SourceHosts = []string{"mirror.example.com:8443"} },
 		"--expected-job-duration":     func(o *config.Operator) { o.ExpectedJobDuration = time.Second },
 		"--quiet-period":              func(o *config.Operator) { o.QuietPeriod = -time.Second },
 		"--image-server-bind-address": func(o *config.Operator) { o.ImageServerAddress = "8444" },

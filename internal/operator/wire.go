@@ -36,7 +36,7 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen St
 		return func() {}, fmt.Errorf("register metrics: %w", err)
 	}
 	fetcher := artifact.NewFetcher(artifact.FetchConfig{
-		FileRoot: c.FileSourceDir, Private: c.PrivateSources, Refused: c.RefusedSources,
+		FileRoot: c.FileSourceDir, Private: c.PrivateSources, Refused: c.RefusedSources, Hosts: c.SourceHosts,
 		Log: slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("fetch"))),
 	})
 	store, err := artifact.OpenStore(c.StoreDir, fetcher, time.Now)

@@ -49,6 +49,10 @@ type addresses struct {
 	loopback bool
 	private  []netip.Prefix
 	refused  []netip.Prefix
+	// hosts are names, and suffixes that begin with a dot, which a proxy may be asked for though they are not known here.
+	hosts []string
+	// lookup finds the addresses of a name; nil asks the name servers of this machine.
+	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
 // privateToo are networks besides those of RFC 1918 and RFC 4193 that the internet does not route, and that clouds give to pods and
@@ -100,36 +104,23 @@ func (a addresses) permitDialed(hostport string) error {
 	return a.permit(addr.Addr())
 }
 
-// permitThroughProxy judges the host of a URL that a proxy will fetch: the address that is dialed is the proxy's. A name
-// that this machine cannot resolve is left to the proxy.
-func (a addresses) permitThroughProxy(ctx context.Context, u *url.URL) error {
-	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
-		return a.permit(ip)
-	}
-	resolved, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
-	if err != nil {
-		return nil //nolint:nilerr // where only the proxy reaches the internet, names are often known only there
-	}
-	for _, ip := range resolved {
-		if err := a.permit(ip); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // proxies are the addresses of proxies that the environment has named, as host:port. Whoever starts the operator chose them, so
 // they may be in a private network or on this machine.
 type proxies struct{ sync.Map }
 
-// proxy returns the proxy for a request, as the environment names it.
+// proxy returns the proxy for a request, as the environment names it. It is asked for every request, also of a redirect, and judges the
+// host before anybody else reads it.
 func (a addresses) proxy(of func(*http.Request) (*url.URL, error), known *proxies) func(*http.Request) (*url.URL, error) {
 	return func(req *http.Request) (*url.URL, error) {
+		ip, name, err := hostOf(req.URL)
+		if err != nil {
+			return nil, err
+		}
 		proxy, err := of(req)
 		if err != nil || proxy == nil {
 			return nil, err
 		}
-		if err := a.permitThroughProxy(req.Context(), req.URL); err != nil {
+		if err := a.permitThroughProxy(req.Context(), ip, name); err != nil {
 			return nil, err
 		}
 		known.Store(dialed(proxy), true)

@@ -43,6 +43,9 @@ type FetchConfig struct {
 	Private []netip.Prefix
 	// Refused are further networks whose addresses are not permitted, whatever Private says.
 	Refused []netip.Prefix
+	// Hosts are names that a proxy may be asked for though this machine cannot look them up. One that begins with a dot stands for all
+	// names that end with it.
+	Hosts []string
 	// Proxy returns the proxy for a request; nil is http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Log receives the reason a server did not answer; nil discards it. Errors leave it out, because anyone who may write a source could
@@ -79,7 +82,7 @@ func NewFetcher(c FetchConfig) *Fetcher {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	permitted := addresses{loopback: c.AllowLoopback, private: c.Private, refused: c.Refused}
+	permitted := addresses{loopback: c.AllowLoopback, private: c.Private, refused: c.Refused, hosts: c.Hosts}
 	proxies := &proxies{}
 	transport := &http.Transport{
 		Proxy:                 permitted.proxy(c.Proxy, proxies),

@@ -201,6 +201,8 @@ func (f *Fetcher) noAnswer(ctx context.Context, u string, err error) error {
 	switch {
 	case errors.Is(err, errRefused):
 		return permanent(DownloadFailed, "fetch %s: %w", u, withoutAddresses(err))
+	case errors.Is(err, errNotNow):
+		return transient(DownloadFailed, "fetch %s: %w", u, withoutAddresses(err))
 	case ctx.Err() != nil:
 		return transient(DownloadFailed, "fetch %s: %w", u, ctx.Err())
 	}

@@ -240,10 +240,7 @@ func TestChecksRedirectAddresses(t *testing.T) {
 	for _, target := range []string{"http://169.254.169.254/latest", "http://[64:ff9b::a9fe:a9fe]/", "http://10.0.0.1/", "http://2852039166/", "http://0x7f.1/"} {
 		from := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, target, http.StatusFound) })
 		err := loopback(FetchConfig{Timeout: 5 * time.Second}).Fetch(t.Context(), from, digestOf(nil), &bytes.Buffer{})
-		require.Error(t, err, target)
-		if strings.Contains(target, ".") && !strings.Contains(target, "0x") {
-			assert.ErrorContains(t, err, "refused", target)
-		}
+		assert.ErrorContains(t, err, "refused", target)
 	}
 }
 
