@@ -107,6 +107,7 @@ func install(t *testing.T, namespace, prefix string) *installation {
 			assert.NoError(ct, i.admin.Create(t.Context(), o))
 		}, 30*time.Second, 100*time.Millisecond, "%T %s", o, o.GetName())
 	}
+	require.NoError(t, i.admin.Status().Patch(t.Context(), job("ended"), merge(`{"status":{"completionTime":"2026-11-23T10:00:00Z"}}`)))
 	return i
 }
 
@@ -119,6 +120,7 @@ func (i *installation) objects() []client.Object {
 	return append(out, i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io"), i.maintenance("node-firmware-node-b", "node-b", "nodefirmware.io"),
 		i.began("began", "false"), i.began("kept", "true"), i.maintenance("foreign-a", "node-a", "other.example.com"), said("said-foreign", "kubelet", "Node", "node-a"),
 		said("said-by-a", "firmware-daemon", "FirmwareJob", "node-a-12345678"), said("said-by-b", "firmware-daemon", "FirmwareJob", "node-b-12345678"),
+		said("said-by-operator", "node-firmware-operator", "FirmwareJob", "node-b-12345678"), job("ended"), update("node-a"),
 		template("t"), source("s"), forbidden(), catalog(),
 		changed(nodeFirmware("pinned"), func(n *v1alpha1.NodeFirmware) { n.Spec.ScanThreshold = "1h" }), unpinned("unpinned"), rollout("p"), rollout("default"), i.configMap("other", "x"), i.daemonPod("plain"))
 }
@@ -431,6 +433,15 @@ func said(name, by, kind, regarding string) *eventsv1.Event {
 	}
 }
 
+// election is an event as leader election records it, through the older API.
+func (i *installation) election(name, kind string) *corev1.Event {
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "elected"}, Reason: "LeaderElection", Message: "x became leader", Type: corev1.EventTypeNormal,
+		Source:         corev1.EventSource{Component: "firmware-operator-x_1"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: kind, Namespace: i.namespace, Name: name},
+	}
+}
+
 // merge is a merge patch.
 func merge(body string) client.Patch {
 	return client.RawPatch("application/merge-patch+json", []byte(body))
@@ -549,6 +560,8 @@ const (
 	podImage     = "an image that the file of handlers names"
 	podElse      = "is in everything else as the template of the DaemonSet"
 	podMeta      = "has the labels and annotations that the firmware operator gives it"
+	theNodes     = "what the node says is its daemon's"
+	opEvents     = "only about the product's kinds and its own Lease"
 )
 
 // attempts are at least one for each way out of its role that each caller has.
@@ -798,7 +811,7 @@ func (i *installation) attempts() []attempt {
 		{"operator", "resume in place of a person", patch(rollout("default"), `{"spec":{"requests":{"resume":"now"}}}`), "nothing of a RolloutPolicy"},
 		{"operator", "keep a policy for ever", patch(rollout("default"), `{"metadata":{"finalizers":["evil.example/x"]}}`), "finalizers of FirmwareJobs"},
 		{"operator", "make a policy", create(rollout("mine")), "no RolloutPolicy but default"},
-		{"operator", "queue a job", create(update("node-a")), ""},
+		{"operator", "queue a job", create(update("node-c")), ""},
 		// R003-45: Only administrators start steps, and the budget bounds them.
 		{"operator", "run steps", create(changed(job("node-a"), func(j *v1alpha1.FirmwareJob) { j.Name = "erase" })), "of type Update only"},
 		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), onlyLabel},
@@ -832,6 +845,28 @@ func (i *installation) attempts() []attempt {
 		{"operator", "cancel a job", patch(job("node-a"), `{"spec":{"cancel":{}}}`), "nothing of a FirmwareJob"},
 		{"operator", "admit a job", status(job("node-a"), conditions("Admitted")), ""},
 		{"operator", "end a job that no daemon is left to report", status(job("node-a"), strings.Replace(conditions("Ready", "Stalled", "Failed"), "{", `{"completionTime":"2026-11-23T10:00:00Z",`, 1)), ""},
+		{"operator", "say what a node runs", status(nodeFirmware("node-a"), `{"bootID":"1"}`), theNodes},
+		{"operator", "request to be drained in place of a daemon", status(nodeFirmware("node-a"), `{"maintenanceRequest":{"id":"x","type":"Drain"}}`), theNodes},
+		{"operator", "say that a node is held", status(nodeFirmware("node-a"), `{"heldBy":"x"}`), theNodes},
+		{"operator", "answer a request to release a node", status(nodeFirmware("node-a"), `{"requests":{"release":"now"}}`), theNodes},
+		{"operator", "say that a node is ready", status(nodeFirmware("node-a"), conditions("Ready")), theNodes},
+		{"operator", "answer a request to be drained", status(nodeFirmware("node-a"), `{"maintenance":{"requestID":"x","state":"Draining"}}`), ""},
+		{"operator", "say which board a device has", status(device("node-a-nic-1", ""), `{"boardID":"MT_1"}`), theNodes},
+		{"operator", "say that a device failed", status(device("node-a-nic-1", ""), conditions("Ready")), theNodes},
+		{"operator", "say that a device is blocked", status(device("node-a-nic-1", ""), conditions("Blocked", "Conflict")), ""},
+		{"operator", "end steps by deleting their job", remove(job("node-a")), "no FirmwareJob of a person before it has ended"},
+		{"operator", "delete a job with steps that has ended", remove(job("ended")), ""},
+		{"operator", "delete a job that it made", remove(update("node-a")), ""},
+		// The operator and events.
+		{"operator", "report an event", create(said("said", "node-firmware-operator", "FirmwareJob", "node-a-12345678")), ""},
+		{"operator", "continue its event", patch(said("said-by-operator", "", "", ""), `{"series":{"count":2,"lastObservedTime":"2026-01-01T00:00:00.000000Z"}}`), ""},
+		{"operator", "report an event of its election", create(i.election("node-firmware-operator", "Lease")), ""},
+		{"operator", "report an event in the daemons' name", create(said("said", "firmware-daemon", "FirmwareJob", "node-a-12345678")), opEvents},
+		{"operator", "report an event of a Node", create(changed(said("said", "node-firmware-operator", "Node", "node-a"), func(e *eventsv1.Event) { e.Regarding.APIVersion = "v1" })), opEvents},
+		{"operator", "change what a daemon reported", patch(said("said-by-a", "", "", ""), `{"series":{"count":2,"lastObservedTime":"2026-01-01T00:00:00.000000Z"}}`), opEvents},
+		{"operator", "report an event of another Lease", create(i.election("other", "Lease")), opEvents},
+		{"operator", "report an event of a pod in its namespace", create(i.election("node-firmware-operator", "Pod")), opEvents},
+		{"operator", "report an event in another namespace", create(changed(said("said", "node-firmware-operator", "FirmwareJob", "x"), func(e *eventsv1.Event) { e.Namespace, e.Regarding.Namespace = "kube-system", "kube-system" })), "in the namespace default"},
 		{"operator", "complete a job", status(job("node-a"), conditions("Complete")), itsEnd},
 		{"operator", "say what a job did", status(job("node-a"), `{"steps":[{"name":"flash","state":"Succeeded"}]}`), itsEnd},
 		{"operator", "blame a device", status(job("node-a"), `{"blamed":[{"device":"node-a-nic"}]}`), itsEnd},

@@ -14,7 +14,18 @@ func admissions() []Mutant {
 		return Mutant{What: what, File: "deploy/kustomize/pod-strategy/job-pods.yaml", Old: before, New: after, Packages: []string{"deploy"},
 			Run: "^TestEveryoneStaysInTheirRole$/^node-firmware-system$/^operator_make_a_pod"}
 	}
+	operator := func(what, file, before, after string) Mutant {
+		return Mutant{What: what, File: "deploy/policy/operator-" + file + ".yaml", Old: before, New: after, Packages: []string{"deploy"},
+			Run: "^TestEveryoneStaysInTheirRole$/^node-firmware-system$/^operator_"}
+	}
 	return []Mutant{
+		operator("the operator says what a node runs", "objects", "k in variables.before && variables.after[k] == variables.before[k])", "k != '')"),
+		operator("the operator says that a node is ready", "objects", "variables.before.?conditions.orValue([]).filter(c, !(c.type in variables.types))",
+			"variables.after.?conditions.orValue([]).filter(c, !(c.type in variables.types))"),
+		operator("the operator answers every request", "objects", "['scan', 'retry', 'release'].all(", "['scan', 'retry'].all("),
+		operator("the operator ends a person's job by deleting it", "objects", "|| oldObject.spec.task.type == 'Update' ||", "|| oldObject.spec.task.type != '' ||"),
+		operator("the operator reports in the daemons' name", "events", `e.?reportingController.orValue("") == "node-firmware-operator"`, `e.?reportingController.orValue("") != ""`),
+		operator("the operator reports about whatever is in its namespace", "events", `e.regarding.?kind.orValue("") == "Lease" && `, ""),
 		pod("a pod of a job has what the daemons have not", "&& !(k in variables.model && object.spec[k] == variables.model[k])", "&& k in variables.model && object.spec[k] != variables.model[k]"),
 		pod("a pod of a job lacks what the daemons have", "!(k in variables.ownOfPod) && !(k in object.spec)", "!(k in variables.ownOfPod) && false"),
 		pod("a container of a job has what the daemon has not", "!(k in variables.daemon && variables.job[k] == variables.daemon[k])",
