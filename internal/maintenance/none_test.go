@@ -16,6 +16,7 @@ func TestHostWithoutAClusterIsReadyUntilReleased(t *testing.T) {
 	s, err := w.State(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, step.MaintenanceReady, s.Phase, "a job that is continued after a restart goes on")
+	assert.Contains(t, s.Message, "nothing takes this machine out of service")
 	require.NoError(t, w.Release(ctx))
 	s, err = w.State(ctx)
 	require.NoError(t, err)

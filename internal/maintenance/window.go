@@ -48,10 +48,12 @@ func (n *None) Schedule(context.Context) error { n.released = false; return nil 
 // State is ready until Release.
 func (n *None) State(context.Context) (State, error) {
 	if n.released {
-		return State{Phase: step.MaintenanceNone}, nil
+		return State{Phase: step.MaintenanceNone, Message: undrained}, nil
 	}
-	return State{Phase: step.MaintenanceReady}, nil
+	return State{Phase: step.MaintenanceReady, Message: undrained}, nil
 }
+
+const undrained = "nothing takes this machine out of service here, and what runs on it runs on"
 
 // Fail does nothing: a host without a cluster has nowhere to report the failure.
 func (n *None) Fail(context.Context, string) error { return nil }

@@ -105,6 +105,14 @@ func Names(signs []Sign) string {
 	return strings.Join(out, ", ")
 }
 
+// Somebody is who may have done to the Node what leaves no trace: those who have it, or nobody that is known.
+func Somebody(n *corev1.Node) string {
+	if signs := Signs(n); len(signs) > 0 {
+		return Names(signs) + " or somebody else"
+	}
+	return "somebody"
+}
+
 // Cordoned says for people that the Node is cordoned and how they let it be updated; empty where it is not, or where they do let it.
 // Whether the cordon is the product's the caller knows.
 func Cordoned(n *corev1.Node) string {

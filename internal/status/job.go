@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -36,6 +37,10 @@ type JobFacts struct {
 	// Held says that the node is still kept out of service by this job; Node names it.
 	Held bool
 	Node string
+	// MaintenanceSaid is what the maintenance said when it was ready, and Look how that of a held node stood at the last look; zero
+	// where it was not looked at yet.
+	MaintenanceSaid string
+	Look            maintenance.State
 	// Released says that a person returned the held node to service; SupersededBy names the job that took it over.
 	Released     bool
 	SupersededBy string
@@ -181,10 +186,7 @@ func failedCondition(f step.Failure) Condition {
 func jobFailed(f JobFacts) []Condition {
 	failed := failedCondition(*f.Failure)
 	reason, message := failed.Reason, failed.Message
-	stays := fmt.Sprintf("Node %s stays out of service", f.Node)
-	if f.Failure.Reason == step.MaintenanceLost {
-		stays = fmt.Sprintf("Node %s lost its maintenance and may take workloads until another one, which is requested, is ready", f.Node)
-	}
+	stays := fmt.Sprintf("Node %s %s", f.Node, cmp.Or(service(string(f.Failure.Reason), f.Look), "stays out of service"))
 	switch {
 	case f.Held && blamesNobody(*f.Failure):
 		held := fmt.Sprintf("%s. Repair what is named, then set spec.requests.retry of nodefirmware/%s to a new value to have it checked, and updated "+
@@ -221,6 +223,24 @@ func wayBack(f step.Failure) string {
 	return "It was not restored: " + f.Message
 }
 
+// service says of a held node whether it is out of service, and what becomes of that; empty where it stays as the job left it.
+func service(failure string, now maintenance.State) string {
+	lost := failure == string(step.MaintenanceLost)
+	switch {
+	case now.Phase == step.MaintenanceBroken:
+		return fmt.Sprintf("may take workloads, and nobody cordons it again but a retry, which drains it too (%s)", now.Message)
+	case (now.Phase == step.MaintenanceRequested || now.Phase == step.MaintenanceEnding) && now.Node == "":
+		return fmt.Sprintf("lost its maintenance and may take workloads until the one that was requested is ready (%s)", now.Message)
+	case lost && now.Node != "":
+		return "is out of service again"
+	case now.Phase == step.MaintenanceReady && now.Node == "" && now.Message != "":
+		return fmt.Sprintf("stays powered on (%s)", now.Message)
+	case lost || now.Phase == step.MaintenanceNone:
+		return "lost its maintenance and may take workloads"
+	}
+	return ""
+}
+
 func jobMaintenance(f JobFacts) []Condition {
 	c := Condition{Type: v1alpha1.ConditionMaintenanceReady, Status: metav1.ConditionFalse}
 	switch {
@@ -233,7 +253,7 @@ func jobMaintenance(f JobFacts) []Condition {
 	case f.Maintenance == step.MaintenanceNotInstalled:
 		c.Reason, c.Message = v1alpha1.ReasonMaintenanceUnavailable, f.Waiting
 	case f.Maintenance == step.MaintenanceReady:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "The node is out of service for this job."
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonSucceeded, sentence(cmp.Or(f.MaintenanceSaid, "the node is out of service"))
 	default:
 		c.Reason, c.Message = v1alpha1.ReasonPending, f.Waiting
 	}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
@@ -58,6 +58,8 @@ type HeldFacts struct {
 	// NoWayBack says why the firmware that ran before could not be restored though new firmware is at fault, so that
 	// nothing more is done until a person has looked; empty where that is not so.
 	NoWayBack string
+	// Look is how the maintenance stood when it was last looked at; zero where it was not yet.
+	Look maintenance.State
 }
 
 // reason is what keeps the node: the failure, or that a person has to look.
@@ -177,11 +179,11 @@ func nodeReady(f NodeFacts) []Condition {
 // heldMessage always contains the next steps: the message of the failure is cut to leave room for them.
 func heldMessage(f NodeFacts) string {
 	retry, release := patchNow(f.Node, "retry"), patchNow(f.Node, "release")
-	stays := "the node stays in maintenance, powered on"
-	if f.Held.Reason == string(step.MaintenanceLost) {
-		stays = "the node, which lost its maintenance, may take workloads until another one, which is requested, is ready"
+	stays := "stays in maintenance, powered on"
+	if said := service(f.Held.Reason, f.Held.Look); said != "" {
+		stays = text.Clip(said, mentionedBytes)
 	}
-	said := fmt.Sprintf("Job %s failed%s (%s) and %s", f.Held.Job, f.Held.where(), f.Held.Reason, stays)
+	said := fmt.Sprintf("Job %s failed%s (%s) and the node %s", f.Held.Job, f.Held.where(), f.Held.Reason, stays)
 	if f.Held.NoWayBack == "" {
 		return fmt.Sprintf("%s: %s To try again: %s  To return the node to service as it is: %s",
 			said, text.Clip(sentence(f.Held.Message), mentionedBytes), retry, release)

@@ -44,7 +44,7 @@ func (d decider) maintenance() Action {
 	case d.fresh():
 		return d.begin()
 	case d.f.Maintenance == MaintenanceReady:
-		return d.succeed("the node is out of service")
+		return d.succeed(cmp.Or(d.f.MaintenanceMessage, "the node is out of service"))
 	}
 	return d.poll(d.f.MaintenanceMessage)
 }

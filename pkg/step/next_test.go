@@ -11,6 +11,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
+// What is said of a node that is ready is what its maintenance says, such as that there is none.
+func TestNoneClaimsNothing(t *testing.T) {
+	f := step.Facts{BootID: "boot-1", Maintenance: step.MaintenanceReady, MaintenanceMessage: "nothing takes it out of service"}
+	a := step.Next(at(plan.Maintenance, func(s *step.Step) { s.State, s.Attempt, s.BootID = step.Running, 1, "boot-1" }), f, step.DefaultLimits())
+	assert.Equal(t, step.Settle, a.Verb)
+	assert.Equal(t, "nothing takes it out of service", a.Message)
+}
+
 // at is the record of a job for one NIC, and a disk, that has come to the given step.
 func at(kind plan.Kind, change func(s *step.Step)) step.Record {
 	targets := []plan.Target{{Device: "nic", Class: inventory.NIC}, {Device: "disk", Class: inventory.Disk}}

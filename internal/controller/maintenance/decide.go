@@ -60,7 +60,7 @@ func decide(f facts) decision {
 	case !f.begun():
 		return begin(f)
 	case !f.node.Spec.Unschedulable: // what is evicted could be scheduled there again
-		d := say(f, v1alpha1.MaintenanceDraining, "somebody uncordoned the node; no pod is evicted until it is cordoned again")
+		d := say(f, v1alpha1.MaintenanceDraining, neighbour.Somebody(f.node)+" uncordoned the node; no pod is evicted until it is cordoned again")
 		d.disown = f.uncordoned()
 		return d
 	case f.left == nil:

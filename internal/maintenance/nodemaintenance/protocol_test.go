@@ -201,6 +201,18 @@ func TestAWaitForMaintenanceNamesWhatIsWaitedFor(t *testing.T) {
 	assert.Contains(t, c.message(w), "no slot of the maintenance-operator is free")
 	assert.Contains(t, c.message(w), "maxParallelOperations")
 
+	first := foreign()
+	first.Spec.DrainSpec = nil // it cannot be shared
+	require.NoError(t, c.Create(t.Context(), first))
+	assert.Contains(t, c.message(w), "no slot", "one that waits behind ours")
+	c.setReady(c.get("other-n1"), mo.ConditionReasonDraining)
+	assert.Contains(t, c.message(w), "is queued behind node maintenance other-n1 of other.example, which is in the state Draining; "+
+		"the maintenance-operator does one of a node at a time")
+	other := c.get("other-n1")
+	other.Finalizers = nil
+	require.NoError(t, c.Update(t.Context(), &other))
+	require.NoError(t, c.Delete(t.Context(), &other))
+
 	o := c.get("node-firmware-n1")
 	o.Status.WaitForCompletion = []string{"batch/train-0"}
 	c.setReady(o, mo.ConditionReasonWaitForPodCompletion)

@@ -42,18 +42,27 @@ func (n *Node) State(ctx context.Context) (maintenance.State, error) {
 	case drained(o) && len(leftBehind(o)) > 0:
 		return stateOf(step.MaintenanceRequested, "node maintenance %s is ready, but its drain left pods on the node: %s; if they stay, delete them "+
 			"and the node maintenance", o.Name, text.Some(leftBehind(o), namedPods)), nil
-	case drained(o) && !(held.owned && failed(o)):
-		return n.ready(ctx, o)
+	case drained(o):
+		state, err := n.ready(ctx, o)
+		if held.owned && failed(o) && state.Phase == step.MaintenanceReady {
+			state.Phase, state.Message = step.MaintenanceRequested, fmt.Sprintf("node maintenance %s keeps the node out of service after a failure", o.Name)
+		}
+		return state, err
 	}
-	return stateOf(step.MaintenanceRequested, "node maintenance %s %s", o.Name, waitsFor(o)), nil
+	return stateOf(step.MaintenanceRequested, "node maintenance %s %s", o.Name, held.waitsFor()), nil
 }
 
 // waitsFor says what the maintenance-operator waits for. Its condition has no message.
-func waitsFor(o *mo.NodeMaintenance) string {
+func (f found) waitsFor() string {
+	o := f.object
 	switch r := reason(o); r {
 	case mo.ConditionReasonUninitialized:
 		return "has not been picked up by the maintenance-operator yet; check that it is running"
 	case mo.ConditionReasonPending:
+		if first := f.first; first != nil {
+			return fmt.Sprintf("is queued behind node maintenance %s of %s, which is in the state %s; the maintenance-operator does one of a node at a time",
+				first.Name, first.Spec.RequestorID, reason(first))
+		}
 		return "is queued: no slot of the maintenance-operator is free; maxParallelOperations (1 by default) and maxUnavailable of its " +
 			"MaintenanceOperatorConfig limit how many nodes are in maintenance"
 	case mo.ConditionReasonWaitForPodCompletion:
@@ -91,8 +100,8 @@ func (n *Node) ready(ctx context.Context, o *mo.NodeMaintenance) (maintenance.St
 	case node == nil:
 		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s does not exist", o.Name, n.NodeName), nil
 	case !node.Spec.Unschedulable:
-		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s is not cordoned; somebody uncordoned it or "+
-			"it was registered again, and workloads may run there", o.Name, n.NodeName), nil
+		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s is not cordoned; %s uncordoned it or "+
+			"it was registered again, and workloads may run there", o.Name, n.NodeName, neighbour.Somebody(node)), nil
 	}
 	state := stateOf(step.MaintenanceReady, "node maintenance %s is ready", o.Name)
 	if o.DeletionTimestamp != nil {
@@ -205,6 +214,8 @@ type found struct {
 	object *mo.NodeMaintenance
 	// owned says that we requested it, joined that additionalRequestors names us, and joinable that it may be joined.
 	owned, joined, joinable bool
+	// first is another one of the node that the maintenance-operator does before it; nil for none.
+	first *mo.NodeMaintenance
 }
 
 func (n *Node) find(ctx context.Context) (found, error) {
@@ -229,9 +240,26 @@ func (n *Node) find(ctx context.Context) (found, error) {
 	if len(all) == 0 {
 		return found{}, nil
 	}
-	return slices.MinFunc(all, func(a, b found) int {
+	out := slices.MinFunc(all, func(a, b found) int {
 		return cmp.Or(-cmp.Compare(a.rank(), b.rank()), -cmp.Compare(progress(a.object), progress(b.object)), cmp.Compare(a.object.Name, b.object.Name))
-	}), nil
+	})
+	for _, f := range all {
+		if f.object.Name != out.object.Name && f.goesBefore(out) && (out.first == nil || f.goesBefore(found{object: out.first})) {
+			out.first = f.object
+		}
+	}
+	return out, nil
+}
+
+// goesBefore reports whether the maintenance-operator has begun the one and not the other, or would begin it sooner.
+func (f found) goesBefore(other found) bool {
+	begun := func(o *mo.NodeMaintenance) bool {
+		return drained(o) || progress(o) > progressOf(mo.ConditionReasonPending)
+	}
+	if a, b := begun(f.object), begun(other.object); a != b {
+		return a
+	}
+	return f.object.CreationTimestamp.Before(&other.object.CreationTimestamp)
 }
 
 func (f found) rank() int {

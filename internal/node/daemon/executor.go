@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
@@ -56,10 +57,14 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	if err != nil {
 		return executor{}, err
 	}
-	disc := discovery.New(base.scans(o, book))
+	looked := &maintenance.Looked{}
+	scans := base.scans(o, book)
+	scans.Held = looked.Last
+	disc := discovery.New(scans)
+	looked.Changed = disc.Changed
 	window := windowOf(direct, book, c, only)
 	reconciler := &job.Reconciler{
-		Client: base.manager.GetClient(), NodeName: c.NodeName, Journal: book, Maintenance: window, Results: disc, Only: only,
+		Client: base.manager.GetClient(), NodeName: c.NodeName, Journal: book, Maintenance: window, Looked: looked, Results: disc, Only: only,
 		Recorder: base.recorder(o), Catalog: base.catalog, StartTimeout: c.StartTimeout,
 	}
 	checks := &health.Checks{

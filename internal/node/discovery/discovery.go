@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/memory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
@@ -50,6 +51,8 @@ type Config struct {
 	Steps []v1alpha1.EnabledStep
 	// Tools are the vendors' programs that the drivers of this node run.
 	Tools []vendortool.Finding
+	// Held says how the maintenance of a held node stood at the last look; nil where nobody looks.
+	Held func() maintenance.State
 	// Client reads the objects of this node from a cache.
 	Client client.Client
 	Log    logr.Logger

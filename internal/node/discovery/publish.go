@@ -52,6 +52,9 @@ func (d *Discovery) gather(ctx context.Context, snapshot Snapshot) (facts, error
 	if f.records, err = d.records(); err != nil {
 		return f, err
 	}
+	if f.records.held != nil && d.config.Held != nil {
+		f.records.held.Look = d.config.Held()
+	}
 	var node corev1.Node
 	switch err := d.config.Client.Get(ctx, types.NamespacedName{Name: d.config.Node}, &node); {
 	case err == nil:

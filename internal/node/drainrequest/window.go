@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/neighbour"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -124,8 +125,8 @@ func (w *Window) state(f found) maintenance.State {
 	case f.node == nil:
 		return stateOf(step.MaintenanceBroken, "the node was drained, but the Node %s does not exist", w.NodeName)
 	case string(f.node.UID) != f.answer.NodeUID || !f.node.Spec.Unschedulable:
-		return stateOf(step.MaintenanceBroken, "the node was drained, but the Node %s is not cordoned; somebody uncordoned it or it was "+
-			"registered again, and workloads may run there", w.NodeName)
+		return stateOf(step.MaintenanceBroken, "the node was drained, but the Node %s is not cordoned; %s uncordoned it or it was "+
+			"registered again, and workloads may run there", w.NodeName, neighbour.Somebody(f.node))
 	}
 	state := stateOf(step.MaintenanceReady, "the firmware-operator has drained the node")
 	state.Node = string(f.node.UID)

@@ -160,6 +160,8 @@ type Snapshot struct {
 	Cancelling *Awaited
 	// Maintenance is how the node's maintenance stood when it was last asked.
 	Maintenance step.Maintenance
+	// Look is how that of a held node stood when somebody last looked at it; zero where nobody has.
+	Look maintenance.State
 	// Transition is false when only Percent changed.
 	Transition bool
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -72,5 +73,32 @@ func TestHeldNodeWhoseMaintenanceVanishedIsTakenOutOfServiceAgain(t *testing.T) 
 	require.NoError(t, d.reconcile("j"))
 	d.Window.Change(func() { d.Window.Phase = step.MaintenanceNone })
 	require.NoError(t, d.reconcile("j"))
-	assert.Equal(t, step.MaintenanceRequested, d.Window.Phase)
+	assert.Equal(t, step.MaintenanceReady, d.Window.Phase, "it was requested, and looked at")
+}
+
+// Who uncordons a held node is not overruled, and the job says what is so and what is not done about it.
+func TestUncordonIsNamed(t *testing.T) {
+	d := newDaemon(t)
+	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.Sim.Inject("disk0", drivertest.FailWrite)
+	d.create("j", id)
+	d.admit("j")
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	require.NoError(t, d.reconcile("j"))
+	require.NoError(t, d.reconcile("j"))
+	held := func() string {
+		return meta.FindStatusCondition(d.get("j").Status.Conditions, v1alpha1.ConditionHeld).Message
+	}
+	assert.Contains(t, held(), "stays out of service")
+	looked := d.looked
+	d.Window.Change(func() { d.Window.Phase, d.Window.Message = step.MaintenanceBroken, "kured uncordoned it" })
+	for range 3 {
+		require.NoError(t, d.reconcile("j"))
+	}
+	assert.Contains(t, held(), "may take workloads, and nobody cordons it again but a retry, which drains it too (kured uncordoned it)")
+	assert.Equal(t, looked+1, d.looked, "it is said once")
+	version := d.get("j").ResourceVersion
+	require.NoError(t, d.reconcile("j"))
+	assert.Equal(t, version, d.get("j").ResourceVersion)
 }

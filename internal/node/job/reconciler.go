@@ -40,8 +40,10 @@ type Reconciler struct {
 	Journal     *journal.Journal
 	Engine      *engine.Engine
 	Maintenance maintenance.Window
-	Results     Results
-	Recorder    events.EventRecorder
+	// Looked is told how the maintenance of a held node stands.
+	Looked   *maintenance.Looked
+	Results  Results
+	Recorder events.EventRecorder
 	// Catalog holds the steps of this host.
 	Catalog plan.Catalog
 	// Only names the one job this process may begin; empty for any. Jobs in the journal are finished in any case.
@@ -172,12 +174,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // hold looks again and again whether the node of a failed job is still out of service, and takes it out again where its
-// maintenance vanished.
+// maintenance vanished. What it finds is reported by the next pass.
 func (r *Reconciler) hold(ctx context.Context, f state, v verdict) (reconcile.Result, error) {
 	if f.holds == nil || f.busy != "" || v == release || v == submit {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: holdAgain}, r.Maintenance.Fail(ctx, f.holds.Record.Failure.Message)
+	if err := r.Maintenance.Fail(ctx, f.holds.Record.Failure.Message); err != nil {
+		return reconcile.Result{}, err
+	}
+	is, err := r.Maintenance.State(ctx)
+	if err == nil && r.Looked.Note(is) {
+		return reconcile.Result{RequeueAfter: reportAgain}, nil
+	}
+	return reconcile.Result{RequeueAfter: holdAgain}, err
 }
 
 // holdAgain is the time between two looks at the maintenance of a held node.

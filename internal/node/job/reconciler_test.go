@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
@@ -43,6 +44,7 @@ type daemon struct {
 	r         *job.Reconciler
 	events    *events.FakeRecorder
 	refreshes int
+	looked    int
 	refresh   error
 }
 
@@ -61,6 +63,7 @@ func (d *daemon) restart(dir string) {
 	d.Engine = d.NewEngine(d.journal)
 	d.r = &job.Reconciler{
 		Client: d.env.Client, NodeName: nodeName, Journal: d.journal, Engine: d.Engine, Maintenance: d.Window, Results: d,
+		Looked:   &maintenance.Looked{Changed: func() { d.looked++ }},
 		Recorder: d.events,
 	}
 }

@@ -58,6 +58,9 @@ func (r *Reconciler) status(object *v1alpha1.FirmwareJob, v verdict) (*v1alpha1.
 	s, ok := r.Engine.Current()
 	if !ok || s.Job.UID != known.UID || known.Record.Outcome != "" {
 		s = engine.Snapshot{Job: *known}
+		if known.Held() {
+			s.Look = r.Looked.Last()
+		}
 	}
 	if s.Job.Record.Outcome != "" && !s.Job.Reported && v != conclude {
 		return nil, nil

@@ -54,7 +54,7 @@ func facts(s engine.Snapshot, node string) status.JobFacts {
 	r := s.Job.Record
 	f := status.JobFacts{
 		Waiting: s.Waiting, Maintenance: s.Maintenance, MaintenanceEnded: s.Job.MaintenanceEnded != nil,
-		Outcome: r.Outcome, Failure: r.Failure, Held: s.Job.Held(), Node: node, Released: r.Released,
+		Outcome: r.Outcome, Failure: r.Failure, Held: s.Job.Held(), Look: s.Look, Node: node, Released: r.Released,
 		SupersededBy: s.Job.SupersededBy, Summary: summary(s.Job), Rollback: r.Rollback, Overdue: s.Overdue,
 	}
 	if c := s.Cancelling; c != nil {
@@ -72,6 +72,9 @@ func facts(s engine.Snapshot, node string) status.JobFacts {
 			f.MaintenanceRequested = st.Attempt > 0
 			if st.State == step.Succeeded && s.Maintenance == step.MaintenanceUnknown {
 				f.Maintenance = step.MaintenanceReady // as the journal has it; the API server was not asked in this step
+			}
+			if st.State == step.Succeeded {
+				f.MaintenanceSaid = st.Message
 			}
 		}
 	}

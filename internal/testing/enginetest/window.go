@@ -17,8 +17,10 @@ type Window struct {
 	Failed       string
 	NotInstalled bool
 	// Node identifies the Node while the window is ready, and Cordon is its cordon then.
-	Node    string
-	Cordon  maintenance.Cordon
+	Node   string
+	Cordon maintenance.Cordon
+	// Message is what the window says.
+	Message string
 	Err     error
 	OnReady func()
 	// Away says why the API server cannot be asked now; nil for never.
@@ -76,7 +78,7 @@ func (w *Window) State(context.Context) (maintenance.State, error) {
 	case phase == 0:
 		phase = step.MaintenanceNone
 	}
-	state := maintenance.State{Phase: phase}
+	state := maintenance.State{Phase: phase, Message: w.Message}
 	if phase == step.MaintenanceReady {
 		state.Node, state.Cordon = w.Node, w.Cordon
 	}

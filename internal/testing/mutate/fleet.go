@@ -46,6 +46,9 @@ func cordons() []Mutant {
 		{What: "a cordoned node is not taken", File: "internal/controller/rollout/taken.go", Old: "} else if isTaken(n) {", New: "} else if isTaken(n) && !n.Spec.Unschedulable {"},
 		{What: "the cordon of a shared maintenance counts as somebody else's", File: "internal/controller/rollout/taken.go", Old: "if shared[name] {", New: "if shared[name] && was == nil {"},
 		{What: "a stale cordon is believed", File: "internal/controller/rollout/taken.go", Old: "if !was[name] {", New: "if was[name] {"},
+		{What: "a maintenance is promised that nobody requested", File: "internal/status/job.go", Old: "now.Phase == step.MaintenanceEnding) && now.Node == \"\":",
+			New: "now.Phase == step.MaintenanceEnding || lost) && now.Node == \"\":"},
+		{What: "a node that was uncordoned is said to stay out of service", File: "internal/status/job.go", Old: "case now.Phase == step.MaintenanceBroken:", New: "case now.Phase == step.MaintenanceBroken && lost:"},
 		{What: "the cache forgets who has a Node", File: "internal/trim/trim.go", Old: "neighbour.Trim(o)", New: "neighbour.Trim(o)\n\to.Annotations, o.Spec.Taints = nil, nil"},
 	}
 }
