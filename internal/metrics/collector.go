@@ -188,12 +188,9 @@ func reportCatalogs(list []v1alpha1.FirmwareCatalog, out chan<- prometheus.Metri
 	out <- catalogsNotReported.gauge(left)
 	for _, f := range reported {
 		s := &f.Status
-		for _, n := range []struct {
-			state string
-			count int32
-		}{{"All", s.Devices.Total}, {"Behind", s.Devices.Behind}, {"Vulnerable", s.Devices.Vulnerable}, {"Unknown", s.Devices.Unknown}} {
-			out <- catalogDevices.gauge(int(n.count), f.Name, n.state)
-		}
+		catalogDevices.states(out, f.Name, map[string]int32{
+			"All": s.Devices.Total, "Behind": s.Devices.Behind, "Vulnerable": s.Devices.Vulnerable, "Unknown": s.Devices.Unknown,
+		})
 		if at := s.LastDiscoveryTime; at != nil {
 			out <- catalogDiscovery.gauge(int(at.Unix()), f.Name)
 		}
@@ -233,18 +230,13 @@ func reportTemplates(list []v1alpha1.FirmwareTemplate, out chan<- prometheus.Met
 	out <- templatesNotReported.gauge(left)
 	for _, t := range reported {
 		s := &t.Status
-		for _, n := range []struct {
-			state string
-			count int32
-		}{
-			{"UpToDate", s.Devices.UpToDate}, {"OutOfDate", s.Devices.OutOfDate - s.Devices.Failed - s.Devices.Blocked}, {"Failed", s.Devices.Failed},
-			{"Blocked", s.Devices.Blocked}, {"Conflicting", s.Devices.Conflicting},
-		} {
-			out <- templateDevices.gauge(int(max(0, n.count)), t.Name, n.state)
-		}
-		out <- templateNodes.gauge(int(s.Nodes.UpToDate), t.Name, "UpToDate")
-		out <- templateNodes.gauge(int(s.Nodes.OutOfDate), t.Name, "OutOfDate")
-		out <- templateNodes.gauge(int(s.Nodes.Selected-s.Nodes.UpToDate-s.Nodes.OutOfDate), t.Name, "NotAssigned")
+		templateDevices.states(out, t.Name, map[string]int32{
+			"UpToDate": s.Devices.UpToDate, "OutOfDate": s.Devices.OutOfDate - s.Devices.Failed - s.Devices.Blocked, "Failed": s.Devices.Failed,
+			"Blocked": s.Devices.Blocked, "Conflicting": s.Devices.Conflicting,
+		})
+		templateNodes.states(out, t.Name, map[string]int32{
+			"UpToDate": s.Nodes.UpToDate, "OutOfDate": s.Nodes.OutOfDate, "NotAssigned": s.Nodes.Selected - s.Nodes.UpToDate - s.Nodes.OutOfDate,
+		})
 	}
 }
 
@@ -297,6 +289,13 @@ func metric(name, help string, labels ...string) Metric {
 
 func (m Metric) gauge(value int, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(value), labels...)
+}
+
+// states reports how many of what an object counts are in each state.
+func (m Metric) states(out chan<- prometheus.Metric, name string, counts map[string]int32) {
+	for state, n := range counts {
+		out <- m.gauge(int(max(0, n)), name, state)
+	}
 }
 
 // Markdown returns the table for the documentation.

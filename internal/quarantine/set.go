@@ -311,8 +311,3 @@ func (s Set) Blocks(d v1alpha1.Digest, model, pool string) (out v1alpha1.Firmwar
 	}
 	return out, found
 }
-
-// ModelOf is the model of a device in the form that Blocks takes.
-func ModelOf(d *v1alpha1.NodeDevice) string {
-	return d.Status.ModelKey()
-}

@@ -14,7 +14,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
-	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
@@ -71,7 +70,7 @@ func LoadDevices(file string, fleet []Node) error {
 		}
 		if due := updatesOf(d); len(due) > 0 {
 			n.Devices = append(n.Devices, Device{
-				Name: d.Name, Model: quarantine.ModelOf(d), Version: d.Status.Firmware.Running, To: due[0].Version, Digest: due[0].Digest, Then: due[1:],
+				Name: d.Name, Model: d.Status.ModelKey(), Version: d.Status.Firmware.Running, To: due[0].Version, Digest: due[0].Digest, Then: due[1:],
 			})
 		}
 	}

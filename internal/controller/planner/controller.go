@@ -25,7 +25,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/seen"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
-	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 )
 
@@ -148,7 +147,7 @@ var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
 	return a.Generation != b.Generation || a.Status.ObservedGeneration != b.Status.ObservedGeneration ||
 		a.Status.UniqueID != b.Status.UniqueID || !slices.Equal(a.Status.Arrays, b.Status.Arrays) ||
 		!equality.Semantic.DeepEqual(a.Status.Firmware, b.Status.Firmware) ||
-		!equality.Semantic.DeepEqual(a.Status.Failure, b.Status.Failure) || quarantine.ModelOf(a) != quarantine.ModelOf(b) ||
+		!equality.Semantic.DeepEqual(a.Status.Failure, b.Status.Failure) || a.Status.ModelKey() != b.Status.ModelKey() ||
 		findingsOf(a) != findingsOf(b)
 })
 

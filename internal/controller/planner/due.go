@@ -10,7 +10,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
-	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -147,7 +146,7 @@ func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.TaskDevice, is bool) {
 
 // isBad reports whether the image is quarantined for the device's model.
 func (f facts) isBad(d *v1alpha1.NodeDevice, image v1alpha1.Digest) bool {
-	_, bad := f.bad.Blocks(image, quarantine.ModelOf(d), f.settings.Pool)
+	_, bad := f.bad.Blocks(image, d.Status.ModelKey(), f.settings.Pool)
 	return bad
 }
 
@@ -162,7 +161,7 @@ func updateFor(j *v1alpha1.FirmwareJob, device string) *v1alpha1.TaskDevice {
 func (f facts) updateTo(d *v1alpha1.NodeDevice, version string, image v1alpha1.Digest) v1alpha1.TaskDevice {
 	u := v1alpha1.TaskDevice{
 		Name: d.Name, UniqueID: d.Status.UniqueID, Version: version, Digest: image,
-		Model:          cmp.Or(quarantine.ModelOf(d), v1alpha1.AnyModel),
+		Model:          cmp.Or(d.Status.ModelKey(), v1alpha1.AnyModel),
 		RollbackDigest: f.rollbackImage(d),
 	}
 	if d.Status.Firmware != nil {

@@ -232,8 +232,8 @@ var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
 // deviceChanged passes what may keep a job from being admitted: the model, whether a job left the device unhealthy, and what
 // says whether a rollback image is for the device.
 var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
-	return quarantine.ModelOf(a) != quarantine.ModelOf(b) || !equality.Semantic.DeepEqual(a.Status.Failure, b.Status.Failure) ||
-		!reflect.DeepEqual(match.DeviceOf(a), match.DeviceOf(b)) || running(a) != running(b) || sourceOf(a) != sourceOf(b)
+	return a.Status.ModelKey() != b.Status.ModelKey() || !equality.Semantic.DeepEqual(a.Status.Failure, b.Status.Failure) ||
+		!reflect.DeepEqual(match.DeviceOf(a), match.DeviceOf(b)) || running(a) != running(b) || a.Spec.SourceName() != b.Spec.SourceName()
 })
 
 // running is the version that the device runs; empty where it was not read.
@@ -242,11 +242,6 @@ func running(d *v1alpha1.NodeDevice) string {
 		return ""
 	}
 	return d.Status.Firmware.Running
-}
-
-// sourceOf is the source that is assigned to the device; empty for none.
-func sourceOf(d *v1alpha1.NodeDevice) string {
-	return d.Spec.SourceName()
 }
 
 // firmwareChanged passes what may let such a job be admitted: the first scan, and a request to retry. It also passes whether

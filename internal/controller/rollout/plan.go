@@ -222,7 +222,7 @@ func (r *Reconciler) unlisted(ctx context.Context, j *v1alpha1.FirmwareJob, sour
 // lists reports whether a source says that the image brings the device to the version. What names neither model nor board is
 // believed only of the source that is assigned to the device, as the planner does.
 func lists(src *v1alpha1.FirmwareSource, digest v1alpha1.Digest, d *v1alpha1.NodeDevice, version string) bool {
-	own := sourceOf(d) == src.Name
+	own := d.Spec.SourceName() == src.Name
 	return slices.ContainsFunc(src.Status.Images, func(i v1alpha1.StoredImage) bool {
 		return i.Digest == digest && (own || len(i.Models)+len(i.BoardIDs) > 0) &&
 			match.NewImage(i).For(match.DeviceOf(d), inventory.NormalizeVersion(version))

@@ -138,7 +138,7 @@ func (r *Reconciler) model(ctx context.Context, device string) (string, error) {
 		}
 		return "", fmt.Errorf("read node device %s: %w", device, err)
 	}
-	return quarantine.ModelOf(d), nil
+	return d.Status.ModelKey(), nil
 }
 
 // firmware is the NodeFirmware of a node, empty when there is none.
