@@ -46,8 +46,8 @@ func Read(ctx context.Context, image *os.File) ([]Firmware, error) {
 	return nil, nil
 }
 
-// maxMetainfo bounds one description in a cabinet.
-const maxMetainfo = 1 << 20
+// maxMetainfo bounds one description in a cabinet, and maxMetainfos all of them: it takes longer to read them than to unpack them.
+const maxMetainfo, maxMetainfos = 1 << 20, 16 << 20
 
 // described is how the names of the descriptions in a cabinet for fwupd end.
 const described = ".metainfo.xml"
@@ -63,6 +63,7 @@ func cabinet(ctx context.Context, image *os.File) ([]Firmware, error) {
 		return nil, nil
 	}
 	var out []Firmware
+	left := int64(maxMetainfos)
 	err = unpack.Walk(ctx, image, unpack.Cabinet, unpack.Limits{}, func(name string, open func() (io.Reader, error)) error {
 		if !strings.HasSuffix(name, described) {
 			return nil
@@ -71,7 +72,10 @@ func cabinet(ctx context.Context, image *os.File) ([]Firmware, error) {
 		if err != nil {
 			return err
 		}
-		f, err := metainfo(io.LimitReader(r, maxMetainfo))
+		text := &io.LimitedReader{R: r, N: min(maxMetainfo, left)}
+		left -= text.N
+		f, err := metainfo(text)
+		left += text.N
 		if err != nil {
 			return fmt.Errorf("%w: read %s: %w", ErrInvalid, name, err)
 		}
@@ -135,16 +139,13 @@ func metainfo(r io.Reader) (Firmware, error) {
 	if len(out.Boards) == 0 {
 		return Firmware{}, errors.New("it names no GUID")
 	}
-	spelled := true
-	for _, r := range c.Releases.Release {
-		spelled = spelled && !number.MatchString(r.Version) && r.Version != ""
-		out.Versions = append(out.Versions, r.Version)
-	}
-	if len(out.Versions) == 0 {
+	if len(c.Releases.Release) == 0 {
 		return Firmware{}, errors.New("it names no release")
 	}
-	if !spelled {
-		out.Versions = nil
+	for _, r := range c.Releases.Release {
+		if r.Version != "" && !number.MatchString(r.Version) {
+			out.Versions = append(out.Versions, r.Version)
+		}
 	}
 	return out, nil
 }

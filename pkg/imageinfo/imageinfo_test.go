@@ -2,6 +2,11 @@ package imageinfo
 
 import (
 	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +74,81 @@ func TestADamagedCabinetIsAnError(t *testing.T) {
 	}
 }
 
+// packedCabinet is a cabinet of so many folders, each of a description in blocks of MSZIP. Where they overlap, all have the same blocks.
+func packedCabinet(t *testing.T, folders, size int, overlap bool) []byte {
+	t.Helper()
+	le := binary.LittleEndian
+	var blocks bytes.Buffer
+	noise := make([]byte, size/2)
+	_, err := rand.NewChaCha8([32]byte{}).Read(noise)
+	require.NoError(t, err)
+	text := "<!--" + hex.EncodeToString(noise)[:size-len(good)-7] + "-->" + good
+	count := 0
+	for before := ""; len(text) > 0; count++ {
+		block := text[:min(len(text), 32<<10)]
+		var packed bytes.Buffer
+		w, err := flate.NewWriterDict(&packed, flate.BestCompression, []byte(before))
+		require.NoError(t, err)
+		_, err = w.Write([]byte(block))
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		blocks.Write(le.AppendUint16(le.AppendUint16(le.AppendUint32(nil, 0), uint16(packed.Len()+2)), uint16(len(block))))
+		blocks.WriteString("CK")
+		blocks.Write(packed.Bytes())
+		before, text = block, text[len(block):]
+	}
+	data := 36 + folders*8
+	var files bytes.Buffer
+	for i := range folders {
+		files.Write(append(le.AppendUint16(le.AppendUint32(le.AppendUint32(nil, uint32(size)), 0), uint16(i)), make([]byte, 6)...))
+		fmt.Fprintf(&files, "%d.metainfo.xml\x00", i)
+	}
+	at := data + files.Len()
+	out := append([]byte("MSCF"), make([]byte, 32)...)
+	le.PutUint32(out[16:], uint32(data))
+	out[24], out[25] = 3, 1
+	le.PutUint16(out[26:], uint16(folders))
+	le.PutUint16(out[28:], uint16(folders))
+	for i := range folders {
+		place := at
+		if !overlap {
+			place += i * blocks.Len()
+		}
+		out = le.AppendUint16(le.AppendUint16(le.AppendUint32(out, uint32(place)), uint16(count)), 1)
+	}
+	out = append(out, files.Bytes()...)
+	if overlap {
+		folders = 1
+	}
+	out = append(out, bytes.Repeat(blocks.Bytes(), folders)...)
+	le.PutUint32(out[8:], uint32(len(out)))
+	return out
+}
+
+// What is unpacked and read of a cabinet is bounded by its own bytes, and by a bound of its own: a small file must not keep the operator busy.
+func TestCabinetIsReadQuickly(t *testing.T) {
+	for name, tc := range map[string]struct {
+		folders, size int
+		overlap       bool
+		says          string
+	}{
+		"two descriptions":          {2, 100_000, false, ""},
+		"many folders of one place": {2000, 5000, true, "the folders of the cabinet overlap"},
+		"many large descriptions":   {20, 1 << 20, false, "read 16.metainfo.xml: EOF"},
+	} {
+		path := filepath.Join(t.TempDir(), "image")
+		require.NoError(t, os.WriteFile(path, packedCabinet(t, tc.folders, tc.size, tc.overlap), 0o600))
+		got, err := read(t, path)
+		if tc.says == "" {
+			require.NoError(t, err, name)
+			assert.Len(t, got, tc.folders)
+			continue
+		}
+		require.ErrorIs(t, err, ErrInvalid, name)
+		assert.ErrorContains(t, err, tc.says, name)
+	}
+}
+
 const good = `<component type="firmware"><provides><firmware type="flashed">230c8b18-8d9b-53ec-838b-6cfc0383493a</firmware></provides><releases><release version="1.2.3"/></releases></component>`
 
 func TestMetainfoThatDoesNotSayWhatItIsForIsRefused(t *testing.T) {
@@ -105,6 +185,13 @@ func TestNumericVersionNotCompared(t *testing.T) {
 		assert.Empty(t, got.Versions, v)
 		assert.NotEmpty(t, got.Boards)
 	}
+}
+
+// A number beside a version does not make the image one of every version.
+func TestNumberBesideVersion(t *testing.T) {
+	got, err := metainfo(strings.NewReader(strings.Replace(good, "<releases>", `<releases><release version="131073"/>`, 1)))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"1.2.3"}, got.Versions)
 }
 
 func FuzzMetainfo(f *testing.F) {

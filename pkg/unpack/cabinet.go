@@ -75,23 +75,31 @@ func (w *walk) cabinet(in *source) error {
 				ErrDamaged, map[uint16]string{cabQuantum: "Quantum", cabLZX: "LZX"}[f.compression])
 		}
 	}
+	unread := in.size
 	for _, f := range folders {
 		slices.SortStableFunc(f.files, func(a, b cabFile) int { return cmp.Compare(a.from, b.from) })
-		blocks := &cabBlocks{in: bufio.NewReader(io.NewSectionReader(in, f.at, in.size-f.at)), left: f.blocks, reserve: reserve, compression: f.compression}
+		blocks := &cabBlocks{
+			in: bufio.NewReader(io.NewSectionReader(in, f.at, in.size-f.at)), left: f.blocks, reserve: reserve, compression: f.compression, unread: &unread,
+		}
 		unpacked, at := w.all(blocks), int64(0)
 		for _, file := range f.files {
 			if int64(file.from) < at {
 				return fmt.Errorf("%w: %s overlaps another file of the cabinet", ErrDamaged, file.name)
 			}
-			if _, err := io.CopyN(io.Discard, unpacked, int64(file.from)-at); err != nil {
-				return damaged("seek "+file.name, unexpected(err))
-			}
-			content := &cabContent{r: unpacked, left: int64(file.size)}
-			err := w.member(file.name, int64(file.size), func() (io.Reader, error) { return checked{file.name, content}, nil })
+			content, opened := &cabContent{r: unpacked, left: int64(file.size)}, false
+			err := w.member(file.name, int64(file.size), func() (io.Reader, error) {
+				opened = true
+				if _, err := io.CopyN(io.Discard, unpacked, int64(file.from)-at); err != nil {
+					return nil, damaged("seek "+file.name, unexpected(err))
+				}
+				return checked{file.name, content}, nil
+			})
 			if err != nil {
 				return err
 			}
-			at = int64(file.from) + int64(file.size) - content.left
+			if opened { // nothing is unpacked for a file that nobody wants
+				at = int64(file.from) + int64(file.size) - content.left
+			}
 		}
 	}
 	return nil
@@ -211,19 +219,24 @@ type cabBlocks struct {
 	left        int
 	reserve     int
 	compression uint16
-	unpacked    []byte // of the present block
-	before      []byte // of the block before, which MSZIP looks back into
+	// unread is what is left of the cabinet for all its folders: each byte belongs to one block, or a few blocks could be unpacked as often
+	// as there are folders.
+	unread   *int64
+	unpacked []byte // of the present block
+	err      error  // which a reader that looks ahead may ask for again
+	before   []byte // of the block before, which MSZIP looks back into
 }
 
 func (c *cabBlocks) Read(p []byte) (int, error) {
-	for len(c.unpacked) == 0 {
+	for len(c.unpacked) == 0 && c.err == nil {
 		if c.left == 0 {
 			return 0, io.EOF
 		}
 		c.left--
-		if err := c.next(); err != nil {
-			return 0, unexpected(err)
-		}
+		c.err = unexpected(c.next())
+	}
+	if c.err != nil {
+		return 0, c.err
 	}
 	n := copy(p, c.unpacked)
 	c.unpacked = c.unpacked[n:]
@@ -239,6 +252,9 @@ func (c *cabBlocks) next() error {
 	sum, size, unpacked := le.Uint32(raw), int(le.Uint16(raw[4:])), int(le.Uint16(raw[6:]))
 	if unpacked > cabBlock || unpacked == 0 {
 		return fmt.Errorf("%w: a block of the cabinet has %d bytes, and belongs to a set or is longer than %d", ErrDamaged, unpacked, cabBlock)
+	}
+	if *c.unread -= int64(len(raw) + size); *c.unread < 0 {
+		return fmt.Errorf("%w: the folders of the cabinet overlap", ErrDamaged)
 	}
 	data := make([]byte, size)
 	if _, err := io.ReadFull(c.in, data); err != nil {
