@@ -17,38 +17,45 @@ import (
 // maxBoards is the most boards of an image, as in the API, and maxSaid the most boards and versions that an image may name.
 const maxBoards, maxSaid = 64, 1024
 
-// describes compares what an image says of itself with each of its descriptions, and returns it. An image that says nothing
+// describes compares what an image is and says of itself with each of its descriptions, and returns both. An image that says nothing
 // passes if its descriptions say for what it is: its driver compares it with the device before it writes.
-func describes(ctx context.Context, image *os.File, f File, path string) (said []imageinfo.Firmware, err error) {
-	said, err = imageinfo.Read(ctx, image)
+func describes(ctx context.Context, image *os.File, f File, path string) (kind imageinfo.Kind, said []imageinfo.Firmware, err error) {
+	if kind, err = imageinfo.Recognize(image); err == nil && kind.IsImage() {
+		said, err = imageinfo.Read(ctx, image)
+	}
 	switch {
 	case ctx.Err() != nil:
-		return nil, transient(StorageFailed, "read image: %w", ctx.Err())
+		return "", nil, transient(StorageFailed, "read image: %w", ctx.Err())
 	case errors.Is(err, imageinfo.ErrInvalid):
-		return nil, permanent(ImageMismatch, "%s: %w; nothing of the file was stored", nameOf(f, path), err)
+		return "", nil, permanent(ImageMismatch, "%s: %w; nothing of the file was stored", nameOf(f, path), err)
 	case err != nil:
-		return nil, transient(StorageFailed, "read image: %w", err)
+		return "", nil, transient(StorageFailed, "read image: %w", err)
+	case !kind.IsImage():
+		return "", nil, permanent(ImageMismatch, "%s begins like %s, and no image does; nothing of the file was stored: correct the URL or the path", nameOf(f, path), kind)
 	}
 	all := 0
 	for _, s := range said {
 		all += len(s.Boards) + len(s.Versions)
 	}
 	if all > maxSaid {
-		return nil, permanent(ImageMismatch, "%s names %d boards and versions, the limit is %d; nothing of the file was stored", nameOf(f, path), all, maxSaid)
+		return "", nil, permanent(ImageMismatch, "%s names %d boards and versions, the limit is %d; nothing of the file was stored", nameOf(f, path), all, maxSaid)
 	}
 	for _, d := range f.Images {
 		if d.Path != path {
 			continue
 		}
-		if err := fits(said, d, nameOf(f, path)); err != nil {
-			return nil, err
+		if err := fits(kind, said, d, nameOf(f, path)); err != nil {
+			return "", nil, err
 		}
 	}
-	return said, nil
+	return kind, said, nil
 }
 
-// fits compares what an image says of itself with one description.
-func fits(said []imageinfo.Firmware, d Description, name string) error {
+// fits compares what an image is and says of itself with one description.
+func fits(kind imageinfo.Kind, said []imageinfo.Firmware, d Description, name string) error {
+	if !kind.IsFor(d.Class) {
+		return permanent(ImageMismatch, "%s is %s, and the source says %s; nothing of the file was stored: correct the class, the URL or the path", name, kind, d.Class)
+	}
 	if err := agree(said, d, name); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,6 +152,78 @@ func TestAnImageOfWhichNobodySaysForWhatItIsIsNotStored(t *testing.T) { // R001-
 	reason, _ := ReasonOf(err)
 	assert.Equal(t, BoardsUnknown, reason)
 	assert.Empty(t, s.store.InStore("src", []File{f}))
+}
+
+// What can be told by its beginning is not stored as something else.
+func TestLiesOfImagesAreRefused(t *testing.T) { // R001-16
+	fs3, err := os.ReadFile("../imageinfo/testdata/fs3.bin")
+	require.NoError(t, err)
+	cab, err := os.ReadFile("../imageinfo/testdata/fwupd.cab")
+	require.NoError(t, err)
+	every := []inventory.Class{inventory.NIC, inventory.StorageController, inventory.Disk, inventory.BIOS}
+	var none []inventory.Class
+	raw := func(begin string) []byte { return append([]byte(begin), make([]byte, 600)...) }
+	for name, tc := range map[string]struct {
+		content []byte
+		fits    []inventory.Class
+		says    string
+	}{
+		"an image of an adapter":              {fs3, []inventory.Class{inventory.NIC}, "is an image of a Mellanox adapter, and the source says"},
+		"an image of an adapter, cut off":     {fs3[:0x1600], none, "refers to"},
+		"the head of an image of an adapter":  {fs3[:24], none, "has only 24 bytes"},
+		"an archive for adapters":             {raw("MLNX.MFA2.XZ.00!"), []inventory.Class{inventory.NIC}, "an archive of images of Mellanox adapters"},
+		"a capsule":                           {raw("\xed\xd5\xcb\x6d\x2d\xe8\x44\x4c\xbd\xa1\x71\x94\x19\x9a\xd9\x2a"), []inventory.Class{inventory.BIOS}, "is a UEFI capsule"},
+		"a firmware volume":                   {raw(strings.Repeat("\x00", 40) + "_FVH"), []inventory.Class{inventory.BIOS}, "is a UEFI firmware volume"},
+		"a cabinet":                           {cab, every, ""},
+		"a page":                              {[]byte("<!DOCTYPE html>\n<html><body>404</body></html>"), none, "begins like an HTML page"},
+		"a page after blanks":                 {[]byte("\ufeff\r\n\t <!doctype\nHTML PUBLIC"), none, "begins like an HTML page"},
+		"a bare page":                         {[]byte("<HTML lang=en>"), none, "begins like an HTML page"},
+		"an answer of a bucket":               {[]byte(`<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code></Error>`), none, "begins like an XML document"},
+		"an answer of an API":                 {[]byte(`{"message":"Not Found"}`), none, "begins like a JSON document"},
+		"a list of an API":                    {[]byte("[\n  {\n    \"name\": \"fw.bin\"}]"), none, "begins like a JSON document"},
+		"a document":                          {raw("%PDF-1.7\n%\xe2\xe3"), none, "begins like a PDF document"},
+		"a key":                               {[]byte("-----BEGIN PUBLIC KEY-----\nMFkw"), none, "in PEM"},
+		"a signature":                         {[]byte("-----BEGIN PGP SIGNATURE-----\n"), none, "in PEM"},
+		"bzip2":                               {raw("BZh91AY&SY"), none, "begins like a file of bzip2"},
+		"7z":                                  {raw("7z\xbc\xaf\x27\x1c"), none, "begins like a 7z archive"},
+		"rar":                                 {raw("Rar!\x1a\x07\x01"), none, "begins like a rar archive"},
+		"an image that nobody knows":          {raw("\x55\xaa"), every, ""},
+		"a new layout":                        {[]byte("MTFW and what nobody knows"), every, ""},
+		"a program, which a profile may run":  {raw("\x7fELF\x02"), every, ""},
+		"a script, which a profile may run":   {[]byte("#!/bin/sh\ncat <<E\n<html>\n"), every, ""},
+		"an image that begins with a brace":   {raw(`{"`), every, ""},
+		"a text that is no page":              {[]byte("{ firmware }"), every, ""},
+		"a mark of a volume in another place": {raw(strings.Repeat("\x00", 39) + "_FVH"), every, ""},
+	} {
+		for _, class := range every {
+			s := newShop(t)
+			f := s.file("a", tc.content, Description{Class: class, Version: "2.19.1", Models: []string{"R650"}})
+			if name == "an image of an adapter" {
+				f.Images[0].Version = "22.41.1000"
+			}
+			_, err := s.publish("src", f)
+			if slices.Contains(tc.fits, class) {
+				require.NoError(t, err, "%s for %s", name, class)
+				continue
+			}
+			reason, again := ReasonOf(err)
+			assert.Equal(t, ImageMismatch, reason, "%s for %s: %v", name, class, err)
+			assert.False(t, again)
+			require.ErrorContains(t, err, tc.says, name)
+			assert.Empty(t, s.everything())
+		}
+	}
+
+	s := newShop(t)
+	f := s.file("a", fs3, Description{Class: inventory.NIC, Version: "22.41.1000"})
+	_, err = s.publish("src", f)
+	require.NoError(t, err)
+	f.Images[0].Class = inventory.Disk
+	_, err = s.publish("src", f)
+	require.ErrorContains(t, err, "and the source says Disk", "an edit is compared with what is in store")
+	member := s.file("a.zip", zipOf(t, "fw.bin", "<html>"), Description{Path: "fw.bin", Class: inventory.Disk, Version: "1", Models: []string{"x"}})
+	_, err = s.publish("other", member)
+	require.ErrorContains(t, err, "fw.bin begins like an HTML page")
 }
 
 // A file that is in store is not fetched again for an edit of what its images are, and the edit may be wrong as well.

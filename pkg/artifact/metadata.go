@@ -33,7 +33,8 @@ type imageRecord struct {
 	Path   string `json:"path,omitempty"`
 	Digest string `json:"digest"`
 	Size   int64  `json:"size"`
-	// Says is what the image says of itself; empty where it says nothing.
+	// Kind is what the image is by its beginning, and Says what it says of itself; empty where that is nothing.
+	Kind imageinfo.Kind       `json:"kind,omitempty"`
 	Says []imageinfo.Firmware `json:"says,omitempty"`
 }
 
@@ -56,7 +57,7 @@ func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 				return fileRecord{}, false
 			}
 			digest, err := inventory.ParseDigest(r.Images[i].Digest)
-			if err != nil || fits(r.Images[i].Says, want, want.Path) != nil || s.check(digest) != nil {
+			if err != nil || fits(r.Images[i].Kind, r.Images[i].Says, want, want.Path) != nil || s.check(digest) != nil {
 				return fileRecord{}, false
 			}
 		}

@@ -151,16 +151,17 @@ func (s *Store) Download(ctx context.Context, source string, f File, beside ...F
 		}
 	}()
 	add := func(path string, stage func(check func(*os.File) error) (staged, error)) error {
+		var kind imageinfo.Kind
 		var said []imageinfo.Firmware
 		image, err := stage(func(image *os.File) (err error) {
-			said, err = describes(ctx, image, f, path)
+			kind, said, err = describes(ctx, image, f, path)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		images = append(images, image)
-		record.Images = append(record.Images, imageRecord{Path: path, Digest: image.digest.String(), Size: image.size, Says: said})
+		record.Images = append(record.Images, imageRecord{Path: path, Digest: image.digest.String(), Size: image.size, Kind: kind, Says: said})
 		return nil
 	}
 	keep := func(path string, content io.Reader) error {

@@ -48,17 +48,17 @@ func (m mlxImage) read(at, n int64) ([]byte, error) {
 // mellanox reads the version and the PSID, which is the id of the board, of an image for a Mellanox adapter.
 func mellanox(image io.ReaderAt, size int64) ([]Firmware, error) {
 	m := mlxImage{ReaderAt: image, size: size}
-	if m.size < mlxHead {
-		return nil, nil
-	}
-	head, err := m.read(0, mlxHead)
-	if err != nil {
+	mark, err := m.read(0, min(size, int64(len(fs3Magic))))
+	if err != nil || string(mark) != fs3Magic && string(mark) != fs4Magic {
 		return nil, err
 	}
-	switch magic := string(head[:len(fs3Magic)]); {
-	case magic == fs3Magic && head[fs3VersionAt] == fs3Version:
+	head, err := m.read(0, mlxHead)
+	switch {
+	case err != nil:
+		return nil, err
+	case string(mark) == fs3Magic && head[fs3VersionAt] == fs3Version:
 		return m.fs3(head)
-	case magic == fs4Magic && head[fs4VersionAt] == fs4Version:
+	case string(mark) == fs4Magic && head[fs4VersionAt] == fs4Version:
 		return m.fs4(head)
 	}
 	return nil, nil
@@ -81,7 +81,7 @@ func (m mlxImage) fs3(head []byte) ([]Firmware, error) {
 			return m.described(at, fs3Sum)
 		}
 	}
-	return nil, nil
+	return nil, fmt.Errorf("%w: it has no table of contents, or ends before it", ErrInvalid)
 }
 
 // fs4 follows the pointers to the table of contents or its copy in the next sector. An encrypted image has no readable one, but a
@@ -109,8 +109,13 @@ func (m mlxImage) fs4(head []byte) ([]Firmware, error) {
 		return nil, errTOC
 	}
 	info, err := pointer(head, fs4InfoPtr)
-	if err != nil || info == 0 {
+	switch {
+	case err != nil:
 		return nil, err
+	case info == 0 && toc+mlxTOCHeader > m.size:
+		return nil, fmt.Errorf("%w: it ends before its table of contents", ErrInvalid)
+	case info == 0:
+		return nil, nil
 	}
 	section, err := m.read(info, mlxInfoSize)
 	if err != nil {

@@ -110,12 +110,24 @@ func TestDamagedAdapterImageFails(t *testing.T) {
 		"FS3, a table without an end":  {adapter.fs3, sections(tocEntry{0x1, 0x1c00, 0x10, 0}, 70), "no end"},
 		"FS3, two sections":            {adapter.fs3, sections(tocEntry{mlxInfo, infoPlace, mlxInfoSize, 0}, 2), "two sections IMAGE_INFO"},
 		"FS3, a section of no size":    {adapter.fs3, sections(tocEntry{mlxInfo, infoPlace, 0x10, 0}, 1), "has 16 bytes"},
+		"FS3, no more than its mark":   {adapter.fs3, cut(16), "but has only 16 bytes"},
+		"FS4, no more than its mark":   {adapter.fs4, cut(16), "but has only 16 bytes"},
+		"FS3, another table":           {adapter.fs3, flip(tocPlace), "no table of contents"},
+		"FS3, cut off before a table":  {adapter.fs3, cut(tocPlace), "no table of contents"},
+		"FS4, cut off before a table":  {noInfo, cut(tocPlace), "ends before its table of contents"},
 		"FS4, a checksum in a section": {adapter.fs4, sections(tocEntry{mlxInfo, fs4InfoPlace, mlxInfoSize, byte(sumInSection)}, 1), "the checksum of its section IMAGE_INFO"},
 	} {
 		_, err := readBytes(t, tc.change(tc.build(adapter{[3]uint16{22, 41, 1000}, "MT_1"})))
 		require.ErrorIs(t, err, ErrInvalid, name)
 		assert.ErrorContains(t, err, tc.says, name)
 	}
+}
+
+// noInfo has no pointer to the section that says what the image is.
+func noInfo(a adapter) []byte {
+	image := a.fs4()
+	binary.BigEndian.PutUint32(image[fs4Pointers+8*fs4InfoPtr:], 0xffffffff)
+	return image
 }
 
 // sections has a table of contents name the section of an entry, several times.
@@ -143,8 +155,6 @@ func TestUnknownLayoutSaysNothing(t *testing.T) {
 		"FS2":                         {adapter.fs3, "MT_1", set(fs3VersionAt, 0)},
 		"FS5":                         {adapter.fs4, "MT_1", set(fs4VersionAt, 2)},
 		"another mark":                {adapter.fs4, "MT_1", set(15, 0)},
-		"no more than its mark":       {adapter.fs4, "MT_1", func(b []byte) []byte { return b[:16] }},
-		"FS3 without a table":         {adapter.fs3, "MT_1", set(tocPlace, 0)},
 		"FS3 without such a section":  {adapter.fs3, "MT_1", sections(tocEntry{0x1, 0x1c00, 0x10, 0}, 1)},
 		"no version":                  {func(a adapter) []byte { a.version = [3]uint16{}; return a.fs4() }, "MT_1", set(0xf00, 0)},
 		"no PSID":                     {adapter.fs4, "", set(0xf00, 0)},
