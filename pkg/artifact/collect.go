@@ -88,31 +88,17 @@ func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) error {
 
 // unnamed lists the paths of the images that no source's metadata names.
 func (s *Store) unnamed() ([]string, error) {
-	sources, err := os.ReadDir(filepath.Join(s.root, sourcesDir))
-	if err != nil {
-		return nil, transient(StorageFailed, "collect images: %w", err)
-	}
 	used := map[string]bool{}
-	for _, entry := range sources {
-		name, err := url.PathUnescape(entry.Name())
-		if err != nil {
-			continue
+	err := s.records(func(f fileRecord) {
+		if len(f.Signature) > 0 {
+			used[strings.TrimPrefix(f.Digest, "sha256:")] = true
 		}
-		known, err := s.readMetadata(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		for _, i := range f.Images {
+			used[strings.TrimPrefix(i.Digest, "sha256:")] = true
 		}
-		if err != nil {
-			return nil, transient(StorageFailed, "collect images: source %s: %w", name, err) // an unreadable source may still use them
-		}
-		for _, f := range known.Files {
-			if len(f.Signature) > 0 {
-				used[strings.TrimPrefix(f.Digest, "sha256:")] = true
-			}
-			for _, i := range f.Images {
-				used[strings.TrimPrefix(i.Digest, "sha256:")] = true
-			}
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	blobs, err := os.ReadDir(filepath.Join(s.root, blobsDir))
 	if err != nil {
@@ -125,6 +111,31 @@ func (s *Store) unnamed() ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// records visits the records of all sources.
+func (s *Store) records(visit func(fileRecord)) error {
+	sources, err := os.ReadDir(filepath.Join(s.root, sourcesDir))
+	if err != nil {
+		return transient(StorageFailed, "list sources: %w", err)
+	}
+	for _, entry := range sources {
+		name, err := url.PathUnescape(entry.Name())
+		if err != nil {
+			continue
+		}
+		known, err := s.readMetadata(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return transient(StorageFailed, "source %s: %w", name, err) // what cannot be read may be all that uses an image
+		}
+		for _, f := range known.Files {
+			visit(f)
+		}
+	}
+	return nil
 }
 
 // unpackTimeout bounds the unpacking of one archive. The largest that is permitted takes about a minute.

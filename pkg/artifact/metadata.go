@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/imageinfo"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 )
 
 type metadata struct {
@@ -66,13 +68,63 @@ func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 	return fileRecord{}, false
 }
 
-// isSigned reports whether the file was verified with these very keys, and whether what a node needs to do the same is in store.
+// isSigned reports whether the file was verified with these very keys, which count now, and whether what a node needs to do the same is in
+// store.
 func (s *Store) isSigned(r fileRecord, f File) bool {
-	if len(r.Signature) == 0 || r.Keys != f.Signature.Trust.Fingerprint() {
+	if len(r.Signature) == 0 || r.Keys != f.Signature.Trust.Fingerprint() || s.lapsed(r, f) != nil {
 		return false
 	}
 	digest, err := inventory.ParseDigest(r.Digest)
 	return err == nil && (f.isImage() || s.check(digest) == nil)
+}
+
+// lapsed says why a signature that held when the file was fetched does not hold now.
+func (s *Store) lapsed(r fileRecord, f File) error {
+	digest, err := inventory.ParseDigest(r.Digest)
+	if err != nil {
+		return err
+	}
+	return signature.Lapsed(f.Signature.Trust, digest, r.Signature, s.now())
+}
+
+// Expired reports whether a file of a source is in store with a signature that held when it was fetched and does not hold now.
+func (s *Store) Expired(source string, files []File) bool {
+	known, err := s.readMetadata(source)
+	return err == nil && slices.ContainsFunc(files, func(f File) bool {
+		_, expired := s.expired(known, f)
+		return expired
+	})
+}
+
+// expired finds the record of a file that was verified with these keys, if its signature does not hold any more.
+func (s *Store) expired(known metadata, f File) (fileRecord, bool) {
+	for _, r := range known.Files {
+		if r.URL == f.URL && f.Signature != nil && len(r.Signature) > 0 && r.Keys == f.Signature.Trust.Fingerprint() {
+			return r, s.lapsed(r, f) != nil
+		}
+	}
+	return fileRecord{}, false
+}
+
+// checkLapsed refuses a file in store whose signature expired, unless there is another signature by now: the file is not fetched again only
+// to be refused.
+func (s *Store) checkLapsed(ctx context.Context, fetcher *Fetcher, source string, f File) error {
+	known, err := s.readMetadata(source)
+	if err != nil {
+		return nil //nolint:nilerr // what is not known has not expired
+	}
+	r, expired := s.expired(known, f)
+	if !expired {
+		return nil
+	}
+	if r.Signature, err = fetcher.FetchSignature(ctx, f.Signature.URL); err != nil {
+		return err
+	}
+	if err := s.lapsed(r, f); err != nil {
+		return &Error{Reason: SignatureUntrusted, Err: fmt.Errorf("%s: %w. Put the key's new certificate, or the key without one, into spec.verification, "+
+			"or have the file signed by another key; nothing of the file was fetched again", redacted(f.URL), err)}
+	}
+	return nil
 }
 
 func (s *Store) readMetadata(source string) (metadata, error) {

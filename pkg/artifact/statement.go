@@ -19,7 +19,7 @@ import (
 const (
 	// MaxStatementBytes bounds a Statement as it is served.
 	MaxStatementBytes = 1 << 20
-	// maxClaims bounds the claims of a Statement; the oldest go first.
+	// maxClaims bounds the claims of a Statement.
 	maxClaims = 16
 )
 
@@ -37,6 +37,8 @@ type Claim struct {
 	Path string `json:"path,omitempty"`
 	// Signature of the file, as its publisher wrote it.
 	Signature []byte `json:"signature"`
+	// Keys is the fingerprint of the keys or identities that a source verified it with.
+	Keys string `json:"keys,omitempty"`
 }
 
 // ParseStatement reads a Statement that was served.
@@ -78,18 +80,54 @@ func (s *Store) state(r fileRecord) error {
 		if err != nil {
 			known = Statement{} // damaged
 		}
-		known.Claims = slices.DeleteFunc(known.Claims, func(c Claim) bool { return c.File == r.Digest && c.Path == i.Path })
-		known.Claims = append(known.Claims, Claim{File: r.Digest, Path: i.Path, Signature: r.Signature})
-		known.Claims = known.Claims[max(0, len(known.Claims)-maxClaims):]
-		if err := s.writeStatement(image, known); err != nil {
+		claims, err := s.place(known.Claims, r.claim(i))
+		if err != nil {
+			return err
+		}
+		if claims == nil {
+			s.fetcher.config.Log.Warn("An image has as many signed files as are kept, so nodes are not told of one more", "image", i.Digest, "url", r.URL)
+			continue
+		}
+		if err := s.writeStatement(image, Statement{Claims: claims}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// claim is what a record says about one of its images.
+func (r fileRecord) claim(i imageRecord) Claim {
+	return Claim{File: r.Digest, Path: i.Path, Signature: r.Signature, Keys: r.Keys}
+}
+
+// same reports whether two claims say the same, in the name of the same signers.
+func (c Claim) same(o Claim) bool { return c.File == o.File && c.Path == o.Path && c.Keys == o.Keys }
+
+// place adds a claim. It takes the place of the one that says the same, or where there is no room of the oldest by the same signers, or of the
+// oldest that no source makes any more. None of others goes: who may write a source could otherwise take an image from the nodes that trust
+// somebody else. It returns nil where there is no place.
+func (s *Store) place(claims []Claim, c Claim) ([]Claim, error) {
+	at := slices.IndexFunc(claims, c.same)
+	if at < 0 && len(claims) >= maxClaims {
+		if at = slices.IndexFunc(claims, func(o Claim) bool { return o.Keys == c.Keys }); at < 0 {
+			type signed struct{ file, keys string }
+			present := map[signed]bool{}
+			if err := s.records(func(r fileRecord) { present[signed{r.Digest, r.Keys}] = true }); err != nil {
+				return nil, err
+			}
+			if at = slices.IndexFunc(claims, func(o Claim) bool { return !present[signed{o.File, o.Keys}] }); at < 0 {
+				return nil, nil
+			}
+		}
+	}
+	if at >= 0 {
+		claims = slices.Delete(claims, at, at+1)
+	}
+	return append(claims, c), nil
+}
+
 // restate adds the claims of a record that was verified where a statement lacks them: without one, nodes refuse the image for as long as
-// its file is in store and is not downloaded again. A statement that is full of other claims is left alone.
+// its file is in store and is not downloaded again.
 func (s *Store) restate(r fileRecord) error {
 	if len(r.Signature) == 0 {
 		return nil
@@ -100,8 +138,7 @@ func (s *Store) restate(r fileRecord) error {
 			return err
 		}
 		known, err := s.Statement(image)
-		is := func(c Claim) bool { return c.File == r.Digest && c.Path == i.Path }
-		if err != nil || len(known.Claims) < maxClaims && !slices.ContainsFunc(known.Claims, is) {
+		if err != nil || !slices.ContainsFunc(known.Claims, r.claim(i).same) {
 			return s.state(r)
 		}
 	}

@@ -125,6 +125,9 @@ func (s *Store) Download(ctx context.Context, source string, f File, beside ...F
 		return err
 	}
 	defer release()
+	if err := s.checkLapsed(ctx, fetcher, source, f); err != nil {
+		return err
+	}
 	if OCI(f.URL) {
 		named := f.Digest
 		if f.Digest, err = fetcher.fetchOCI(ctx, f.URL, &eager{File: tmp}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -92,6 +93,20 @@ func (s Subject) Verify(trust Trust, signature []byte, now time.Time) error {
 			"trust the key that signed")
 	}
 	return s.verifyECDSA(trust.Keys, signature, now)
+}
+
+// Lapsed says why the signature of a file, which held, does not hold at another time: the key came as a certificate, which expired. It is nil
+// where time does not matter, and says nothing else about the signature.
+func Lapsed(trust Trust, file inventory.Digest, signature []byte, now time.Time) error {
+	expires := slices.ContainsFunc(trust.Keys, func(k Key) bool { return !k.notAfter.IsZero() })
+	if !expires || bytes.HasPrefix(bytes.TrimSpace(signature), []byte("untrusted comment:")) { // minisign's, which needs the whole file
+		return nil
+	}
+	var refused *Error
+	if err := (Subject{sha256: file}).Verify(trust, signature, now); errors.As(err, &refused) && refused.untimely {
+		return err
+	}
+	return nil
 }
 
 func (s Subject) verifyMinisign(keys []Key, text []byte) error {

@@ -97,8 +97,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 			return ctrl.Result{}, fmt.Errorf("add finalizer: %w", err)
 		}
 	}
-	if refused(src) {
-		return ctrl.Result{}, nil
+	if refused(src) && !r.isInStore(src) {
+		return r.afterRefusal(src), nil
 	}
 	if r.fetching.waits(src.Name, src.Generation) { // what is reported is that it is being fetched
 		return ctrl.Result{RequeueAfter: fetchSoon}, nil
@@ -121,8 +121,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 	switch {
 	case facts.Transient:
 		return ctrl.Result{}, err
-	case artifact.Reason(facts.Reason).IsSignature(): // not looked at again before the spec changes
-		return ctrl.Result{}, nil
+	case artifact.Reason(facts.Reason).IsSignature():
+		return r.afterRefusal(src), nil
 	case err != nil:
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
@@ -285,6 +285,21 @@ func stored(images []artifact.Image) []v1alpha1.StoredImage {
 		})
 	}
 	return out
+}
+
+// isInStore reports whether every file is in store and holds.
+func (r *Reconciler) isInStore(src *v1alpha1.FirmwareSource) bool {
+	files, err := sourcefile.Of(src)
+	return err == nil && len(r.Store.Missing(src.Name, files)) == 0
+}
+
+// afterRefusal says when a source whose signature does not hold is looked at again: after an edit of its spec, or soon where a certificate
+// expired by the operator's clock, which may be wrong. Nothing of it is asked for then.
+func (r *Reconciler) afterRefusal(src *v1alpha1.FirmwareSource) ctrl.Result {
+	if files, err := sourcefile.Of(src); err == nil && r.Store.Expired(src.Name, files) {
+		return ctrl.Result{RequeueAfter: lookAgain}
+	}
+	return ctrl.Result{}
 }
 
 // refused reports whether a signature of the present spec did not hold. What somebody else than the publisher offers is not

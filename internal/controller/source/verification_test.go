@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -290,6 +291,88 @@ func TestRestoresLostStatement(t *testing.T) {
 		require.Len(t, b.get("signed").Status.Images, 1, name)
 	}
 	b.requireStatus("signed", status.CurrentStatus)
+}
+
+// Who may write a source with keys of his own cannot take an image from the nodes that trust somebody else.
+func TestForeignClaimsPushNothing(t *testing.T) {
+	image := inventory.Digest(sha256.Sum256([]byte("FIRMWARE")))
+	for _, first := range []bool{true, false} {
+		b := newBench(t)
+		add := func(name string) string {
+			p := newPublisher(t)
+			sig := p.sign(t, "FIRMWARE")
+			b.createVerified(name, keysMode(p.public), b.signed(b.file(name+".bin", "FIRMWARE"), sig))
+			_, err := b.reconcile(name)
+			require.NoError(t, err)
+			assert.Equal(t, "True Succeeded", b.reason(name, "Ready"), name)
+			return sig
+		}
+		claims := func() (out []string) {
+			st, err := b.store.Statement(image)
+			require.NoError(t, err)
+			for _, c := range st.Claims {
+				out = append(out, string(c.Signature))
+			}
+			return out
+		}
+		foreign := func() {
+			for i := range 20 {
+				add(fmt.Sprintf("foreign-%d", i))
+			}
+		}
+		if first {
+			genuine := add("genuine")
+			foreign()
+			assert.Contains(t, claims(), genuine)
+			assert.Len(t, claims(), 16)
+			continue
+		}
+		foreign()
+		before := claims()
+		add("genuine")
+		assert.Equal(t, before, claims(), "who came first keeps the place")
+		for i := range 20 {
+			if i != 7 {
+				require.NoError(t, b.store.Remove(fmt.Sprintf("foreign-%d", i)))
+			}
+		}
+		genuine := add("genuine-again")
+		assert.Contains(t, claims(), genuine, "what no source has any more makes room")
+	}
+}
+
+// A certificate that expires ends what its key vouches for at the source, before a node is drained to find out, and without another download.
+func TestExpiredKeyEndsOffers(t *testing.T) {
+	b := newBench(t)
+	certificate, sig := expiredKey(t, "FIRMWARE")
+	now := b.now
+	b.now = now.Add(-36 * time.Hour)
+	f := b.signed(b.file("fw.bin", "FIRMWARE"), sig)
+	b.createVerified("cx", keysMode(certificate), f)
+	result, err := b.reconcile("cx")
+	require.NoError(t, err)
+	require.Len(t, b.get("cx").Status.Images, 1)
+	require.Equal(t, lookAgain, result.RequeueAfter)
+
+	require.NoError(t, os.Remove(strings.TrimPrefix(f.URL, "file://"))) // a download would fail otherwise
+	b.now = now
+	result, err = b.reconcile("cx")
+	require.NoError(t, err)
+	assert.Equal(t, "False SignatureUntrusted", b.reason("cx", "Ready"))
+	assert.Contains(t, b.message("cx", "Ready"), "and not now")
+	assert.Contains(t, b.message("cx", "Ready"), "spec.verification")
+	assert.Empty(t, b.get("cx").Status.Images, "nothing new is assigned")
+	assert.Equal(t, lookAgain, result.RequeueAfter)
+	before := b.get("cx")
+	_, err = b.reconcile("cx")
+	require.NoError(t, err)
+	assert.Equal(t, before.ResourceVersion, b.get("cx").ResourceVersion)
+
+	b.now = now.Add(-36 * time.Hour) // the operator's clock was wrong
+	_, err = b.reconcile("cx")
+	require.NoError(t, err)
+	assert.Equal(t, "True Succeeded", b.reason("cx", "Ready"))
+	require.Len(t, b.get("cx").Status.Images, 1)
 }
 
 func TestTheStatementAndTheArchiveStayAsLongAsAnUnfinishedJobNeedsTheImage(t *testing.T) {

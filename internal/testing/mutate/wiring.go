@@ -8,6 +8,10 @@ func wirings() []Mutant {
 	daemon := func(what, file, test, before, after string) Mutant {
 		return Mutant{What: what, File: file, Old: before, New: after, Run: "^" + test + "$"}
 	}
+	image := func(m Mutant, in string) Mutant {
+		m.Packages = []string{in}
+		return m
+	}
 	const (
 		flags, wire, manager = "cmd/firmware-operator/main.go", "internal/controller/controller.go", "internal/operator/run.go"
 		own, node            = "cmd/firmware-daemon/run.go", "internal/node/daemon/"
@@ -22,6 +26,10 @@ func wirings() []Mutant {
 		daemon("a proxy reads the host of a redirect", "pkg/artifact/address.go", "TestProxyGetsNoNumber", "hostOf(req.URL)\n\t\tif err != nil {", "hostOf(req.URL)\n\t\tif err != nil && req.Response == nil {"),
 		daemon("a proxy is asked for a name that nobody knows", "pkg/artifact/host.go", "TestUnknownNameNotProxied", "if err != nil && !a.isAllowed(name) {", "if err != nil && a.lookup == nil {"),
 		daemon("a proxy is asked for a name of an internal address", "pkg/artifact/host.go", "TestUnknownNameNotProxied", "for _, ip := range resolved {", "for _, ip := range resolved[:0] {"),
+		image(daemon("a page is an image", "pkg/imageinfo/kind.go", "TestLiesOfImagesAreRefused", "return k == \"\"", "return true"), "pkg/artifact"),
+		image(daemon("the blocks of a cabinet are unpacked as often as it says", "pkg/unpack/cabinet.go", "TestCabinetIsReadQuickly", "*c.unread < 0 {", "*c.unread < 0 && false {"), "pkg/imageinfo"),
+		image(daemon("who signs the same image pushes others out", "pkg/artifact/statement.go", "TestForeignClaimsPushNothing", "return !present[signed{o.File, o.Keys}]", "return len(present) > 0"), "internal/controller/source"),
+		image(daemon("a certificate that expired counts", "pkg/signature/verify.go", "TestExpiredKeyEndsOffers", "errors.As(err, &refused) && refused.untimely {", "errors.As(err, &refused) && refused.untimely && false {"), "internal/controller/source"),
 		operator("there are no metrics by default", flags, "TestFlags", `"metrics-bind-address", ":8443"`, `"metrics-bind-address", "0"`),
 		operator("the planner has no limit of its queue", wire, "TestShipped", ", c.QuietPeriod).Within(queues)", ", c.QuietPeriod)"),
 		operator("the planner has no quiet period", wire, "TestShipped", "time.Now, c.QuietPeriod).Within", "time.Now, 0).Within"),
