@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -227,19 +228,23 @@ func TestGuardThatIsToEndWaitsForAWriteThatRuns(t *testing.T) {
 	})
 }
 
-// Whatever answers is an answer, with any certificate and whatever it says.
+// An API server that works answers, with any certificate and whatever it says; a load balancer without one does not.
 func TestGuardLearnsOnlyWhetherTheAPIServerAnswers(t *testing.T) {
-	refusing := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	status := http.StatusOK
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Empty(t, r.Header.Get("Authorization"))
-		w.WriteHeader(http.StatusForbidden)
+		w.WriteHeader(status)
 	}))
-	s := newServer(refusing.URL)
+	s := newServer(server.URL)
+	for code, answers := range map[int]bool{200: true, 401: true, 403: true, 404: true, 429: false, 500: false, 502: false, 503: false, 504: false} {
+		status = code
+		_, _, err := s.Ready(t.Context())
+		require.Error(t, err)
+		assert.Equal(t, answers, errors.Is(err, health.ErrAnswered), code)
+	}
+	server.Close()
 	_, _, err := s.Ready(t.Context())
-	require.Error(t, err)
-	require.NotErrorIs(t, err, health.ErrUnanswered)
-	refusing.Close()
-	_, _, err = s.Ready(t.Context())
-	require.ErrorIs(t, err, health.ErrUnanswered)
+	require.NotErrorIs(t, err, health.ErrAnswered)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.False(t, s.answers(ended))

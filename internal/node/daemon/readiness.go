@@ -2,13 +2,11 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
@@ -27,11 +25,7 @@ type readiness struct {
 func (n readiness) Ready(ctx context.Context) (bool, string, error) {
 	var node corev1.Node
 	if err := n.Reader.Get(ctx, client.ObjectKey{Name: n.Name}, &node); err != nil {
-		err = fmt.Errorf("get node %s: %w", n.Name, err)
-		if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) { // a refusal is an answer
-			err = fmt.Errorf("%w: %w", health.ErrUnanswered, err)
-		}
-		return false, "", err
+		return false, "", fmt.Errorf("get node %s: %w", n.Name, err)
 	}
 	if old, err := n.stale(&node); err != nil || old {
 		return false, "the kubelet has not reported since the boot", err
@@ -74,7 +68,8 @@ func newServer(url string) server {
 	return server{url: url, client: &http.Client{Transport: transport, Timeout: answerTimeout}}
 }
 
-// ask returns nil when anything answers, whatever it says.
+// ask returns nil when an API server that works answers, whatever it says: without credentials most refuse. What has no backend, a
+// database without a quorum or a load balancer, answers with one of the other errors.
 func (s server) ask(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/livez", nil)
 	if err != nil {
@@ -84,7 +79,13 @@ func (s server) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return response.Body.Close()
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
+	if code := response.StatusCode; code >= http.StatusInternalServerError || code == http.StatusTooManyRequests {
+		return fmt.Errorf("get /livez: %s", response.Status)
+	}
+	return nil
 }
 
 func (s server) answers(ctx context.Context) bool { return s.ask(ctx) == nil }
@@ -92,9 +93,7 @@ func (s server) answers(ctx context.Context) bool { return s.ask(ctx) == nil }
 // Ready implements health.NodeReadiness: a guard cannot read the Node, and only notices whether the API server answers.
 func (s server) Ready(ctx context.Context) (ready bool, message string, err error) {
 	if err := s.ask(ctx); err != nil {
-		return false, "", fmt.Errorf("ask %s: %w: %w", s.url, health.ErrUnanswered, err)
+		return false, "", fmt.Errorf("ask %s: %w", s.url, err)
 	}
-	return false, "", errAnswers
+	return false, "", health.ErrAnswered
 }
-
-var errAnswers = errors.New("the API server answers; the guard leaves the job to the daemon")

@@ -1,22 +1,13 @@
 package daemon
 
 import (
-	"context"
-	"errors"
-	"net"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-
-	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 )
 
 func TestReadyUnderThisBootOnly(t *testing.T) {
@@ -48,27 +39,4 @@ func TestReadyUnderThisBootOnly(t *testing.T) {
 	n := readiness{Reader: fake.NewClientBuilder().Build(), Name: "gone"}
 	_, _, err := n.Ready(t.Context())
 	require.Error(t, err)
-}
-
-// A refusal is an answer: whoever refuses is reached.
-func TestRefusalIsAnAnswer(t *testing.T) {
-	for name, c := range map[string]struct {
-		err    error
-		silent bool
-	}{
-		"no route":      {&net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}, true},
-		"no answer":     {context.DeadlineExceeded, true},
-		"no such node":  {apierrors.NewNotFound(corev1.Resource("nodes"), "n1"), false},
-		"no permission": {apierrors.NewForbidden(corev1.Resource("nodes"), "n1", nil), false},
-		"no backend":    {apierrors.NewServiceUnavailable("the server is starting"), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			refuse := interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-				return c.err
-			}}
-			_, _, err := readiness{Reader: fake.NewClientBuilder().WithInterceptorFuncs(refuse).Build(), Name: "n1"}.Ready(t.Context())
-			require.ErrorIs(t, err, c.err)
-			assert.Equal(t, c.silent, errors.Is(err, health.ErrUnanswered))
-		})
-	}
 }

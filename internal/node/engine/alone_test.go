@@ -344,19 +344,34 @@ func TestAnAPIServerThatComesAndGoesDoesNotKeepTheGateFromItsVerdict(t *testing.
 	})
 }
 
-// A host is cut off while nothing answers: an error of the API server is an answer.
+// A host is cut off while nobody says how its Node is. An answer ends that.
 func TestAnAnswerEndsTheIsolation(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		done := gateOf(t, m, func(since time.Duration) {
-			switch {
-			case since < 10*time.Second, since >= 11*time.Minute && since < 11*time.Minute+4*time.Second:
-				m.APIAway, m.LinkDown = errAPIDown, true
-			case since < 11*time.Minute:
-				m.Refused = errRefused
+			m.LinkDown = since < 16*time.Minute
+			if since < 5*time.Minute || since >= 9*time.Minute && since < 16*time.Minute {
+				m.APIAway = errAPIDown
 			}
 		})
 		assert.Equal(t, step.Complete, done.Record.Outcome)
 		assert.False(t, done.Record.RolledBack())
+	})
+}
+
+// An API server that answers errors, or a load balancer in front of it, does not keep a node from helping itself.
+func TestBalancerHidesCutOff(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		began := time.Now()
+		m.OnLook = func() {
+			m.Refused = nil
+			if m.Boot == 2 {
+				m.Refused = errRefused
+			}
+		}
+		j := m.Bad(m.Job("j", m.ReadBackNIC(inventory.ActivateReboot)), "nic0")
+		done := requireRolledBack(t, m, m.Run(j), "j")
+		assert.Contains(t, done.Record.Failure.Message, errRefused.Error())
+		assert.Less(t, time.Since(began), time.Hour)
 	})
 }
 

@@ -38,7 +38,7 @@ type finding int
 const (
 	// nothingFound: there was no look, or the host or the API server could not be read.
 	nothingFound finding = iota
-	// unanswered: the API server did not answer.
+	// unanswered: the API server did not say how the Node is.
 	unanswered
 	// well and unwell: the API server answered, and nothing or something was worse.
 	well
@@ -148,7 +148,7 @@ func (x *execution) lookAtAll(ctx context.Context, f *step.Facts) {
 	g, baseline := &x.gate, x.baseline()
 	found, err := x.cfg.Health.Check(ctx, baseline, x.targets())
 	now := x.cfg.Elapsed()
-	if errors.Is(err, health.ErrUnreadable) { // nobody was asked
+	if errors.Is(err, health.ErrUnreadable) || err != nil && ctx.Err() != nil { // nobody was asked, or nobody waited for the answer
 		x.noteUnknown(now, f, err)
 		return
 	}
@@ -164,7 +164,7 @@ func (x *execution) lookAtAll(ctx context.Context, f *step.Facts) {
 	}
 	g.question.answered(now, x.cfg.Poll, answer, worse, err)
 	switch answer {
-	case nothingFound: // an error of the API server is an answer
+	case nothingFound: // the API server answered, and something else failed
 		x.noteUnknown(now, f, err)
 		x.reached()
 	case unanswered:

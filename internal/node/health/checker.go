@@ -17,16 +17,19 @@ type Scanner interface {
 	Scan(ctx context.Context) ([]inventory.Device, error)
 }
 
-// ErrUnanswered says that the API server gave no answer, not even a refusal: the network may be what is missing.
-var ErrUnanswered = errors.New("the API server does not answer")
+// ErrUnanswered says that the API server did not say how the Node is. An error that it answers is no answer: its database, or a load
+// balancer in front of it, may miss what this host takes away.
+var ErrUnanswered = errors.New("the API server does not say how the Node is")
+
+// ErrAnswered is the error of a NodeReadiness that only learns whether the API server answers, and that it does.
+var ErrAnswered = errors.New("the API server answers; the guard leaves the job to the daemon")
 
 // ErrUnreadable says that the host could not be read, so that the API server was not asked.
 var ErrUnreadable = errors.New("the host cannot be read")
 
 // NodeReadiness reports the state of the node in the cluster.
 type NodeReadiness interface {
-	// Ready reports whether the Node is Ready; message says why it is not. The error wraps ErrUnanswered when the API server
-	// gave no answer.
+	// Ready reports whether the Node is Ready; message says why it is not. With any error but ErrAnswered that is not known.
 	Ready(ctx context.Context) (ready bool, message string, err error)
 }
 
@@ -98,10 +101,11 @@ func (c Checker) Check(ctx context.Context, b Baseline, targets []Target) ([]Com
 	if c.Node != nil {
 		unready, err := c.unready(ctx)
 		switch {
-		case errors.Is(err, ErrUnanswered) && ctx.Err() == nil:
-			return append(worse, c.silent(ctx, b, devices)...), err
-		case err != nil:
+		case err == nil:
+		case errors.Is(err, ErrAnswered) || ctx.Err() != nil:
 			return nil, fmt.Errorf("read readiness of the node: %w", err)
+		default:
+			return append(worse, c.silent(ctx, b, devices)...), fmt.Errorf("%w: %w", ErrUnanswered, err)
 		}
 		worse = append(worse, unready...)
 	}

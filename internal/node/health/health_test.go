@@ -3,10 +3,14 @@ package health_test
 import (
 	"context"
 	"errors"
+	"net"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -94,4 +98,39 @@ func TestSilentTargetIsUnhealthy(t *testing.T) {
 func TestUnscannableHostIsUnhealthy(t *testing.T) {
 	_, err := health.Checker{Scanner: host{err: errors.New("EIO")}}.Check(t.Context(), health.Baseline{}, nil)
 	require.Error(t, err)
+}
+
+// unsaid is an API server that does not say how the Node is.
+type unsaid struct{ err error }
+
+func (u unsaid) Ready(context.Context) (bool, string, error) { return false, "", u.err }
+
+// Whatever the API server answers but the Node is no answer: what the host misses is reported beside it.
+func TestErrorsAreNoAnswer(t *testing.T) {
+	for name, err := range map[string]error{
+		"no route":        &net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH},
+		"no answer":       context.DeadlineExceeded,
+		"no quorum":       apierrors.NewInternalError(errors.New("etcdserver: request timed out")),
+		"no backend":      apierrors.NewServiceUnavailable("the server is starting"),
+		"too many":        apierrors.NewTooManyRequestsError("wait"),
+		"no such node":    apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "n1"),
+		"no permission":   apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", nil),
+		"not its program": errors.New("unexpected EOF"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := health.Take([]inventory.Device{nic(inventory.LinkUp, "2")})
+			c := health.Checker{Scanner: host{devices: []inventory.Device{nic(inventory.LinkDown, "2")}}, Node: unsaid{err}}
+			got, failed := c.Check(t.Context(), before, nil)
+			require.ErrorIs(t, failed, health.ErrUnanswered)
+			require.ErrorIs(t, failed, err)
+			require.Len(t, got, 1)
+			assert.Equal(t, step.LinkSubject, got[0].Subject.Kind)
+			wrong, failed := c.Before(t.Context())
+			require.NoError(t, failed)
+			assert.Empty(t, wrong, "a job does not wait for it")
+		})
+	}
+	_, err := health.Checker{Scanner: host{}, Node: unsaid{health.ErrAnswered}}.Check(t.Context(), health.Baseline{}, nil)
+	require.ErrorIs(t, err, health.ErrAnswered)
+	require.NotErrorIs(t, err, health.ErrUnanswered)
 }

@@ -73,12 +73,16 @@ const (
 	FetchRefused Kind = "fetch-refused"
 	// CheckFails makes an executable of required.d fail, for a minute or an hour.
 	CheckFails Kind = "check-fails"
+	// APIErrors makes the API server answer errors for a while. A node whose update needs to be taken back does not wait for it.
+	APIErrors Kind = "api-errors"
+	// BystanderDies takes a drive that is none of the job's away at the next boot, for good.
+	BystanderDies Kind = "bystander-dies"
 )
 
 // harmless faults explain no complaint about sound firmware: they end processes, take the cluster away or change the time.
 var harmless = []Kind{
 	KillDaemon, Stop, Upgrade, DiskFull, ReadOnly, SyncFails, APIAway, ClockStep, Cancel, Truncate, Flip, IgnoreReboot, RefuseReboot,
-	SlowReboot, LatePod, ClockLost, SlowMaintenance, LapsedMaintenance, FetchFails, FetchRefused,
+	SlowReboot, LatePod, ClockLost, SlowMaintenance, LapsedMaintenance, FetchFails, FetchRefused, APIErrors, BystanderDies,
 }
 
 // Fault is one fault at one boundary.
@@ -201,6 +205,8 @@ var families = []family{
 	{[]Kind{CheckFails}, 2, at(opRequired)},
 	{[]Kind{KillDaemon, KillWorker, ToolHangs, ToolFails, Reboot, PowerCut}, 1, on(Inside, opTask)},
 	{[]Kind{IgnoreReboot, RefuseReboot, SlowReboot, SlowBoot}, 1, on(Before, opReboot)},
+	{[]Kind{APIErrors}, 2, at(opPass, opState, opReady, opWrite, opReboot)},
+	{[]Kind{BystanderDies}, 1, at(opPass, opReboot)},
 }
 
 // possible lists the faults that can be injected at the boundary with this number.

@@ -74,24 +74,24 @@ func (u unheard) Ready(ctx context.Context) (bool, string, error) {
 	if _, _, err := u.host.Ready(ctx); err != nil {
 		return false, "", err
 	}
-	return false, "", errors.New("the API server answers")
+	return false, "", health.ErrAnswered
 }
 
 // outOfReach is a maintenance of which nothing is known.
 type outOfReach struct{ *world }
 
 // Schedule implements maintenance.Window.
-func (outOfReach) Schedule(context.Context) error { return errAPI }
+func (outOfReach) Schedule(context.Context) error { return errAway }
 
 // Fail implements maintenance.Window.
-func (outOfReach) Fail(context.Context, string) error { return errAPI }
+func (outOfReach) Fail(context.Context, string) error { return errAway }
 
 // Release implements maintenance.Window.
-func (outOfReach) Release(context.Context) error { return errAPI }
+func (outOfReach) Release(context.Context) error { return errAway }
 
 // State implements maintenance.Window.
 func (o outOfReach) State(context.Context) (maintenance.State, error) {
 	o.point(opState, Before, "")
 	o.note(Event{Kind: EventMaintenance, Maintenance: step.MaintenanceUnknown, Detail: "unknown"})
-	return maintenance.State{}, errAPI
+	return maintenance.State{}, errAway
 }

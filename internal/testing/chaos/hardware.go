@@ -18,6 +18,9 @@ const (
 	newVersion inventory.Version = "2.0"
 )
 
+// bystanderID is the unique id of a device that no job has.
+const bystanderID = "bystander"
+
 // manySlots is how many slots a device has that has as many as needed.
 const manySlots = 8
 

@@ -17,7 +17,11 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-var errAPI = fmt.Errorf("connection refused: %w", health.ErrUnanswered)
+// What the API server, or nobody, answers.
+var (
+	errAway   = errors.New("connection refused")
+	errServer = errors.New("etcdserver: request timed out")
+)
 
 // host is what the engine sees of the world apart from its drivers.
 type host struct{ *world }
@@ -94,7 +98,7 @@ func (h host) Neighbours(ctx context.Context) ([]health.Neighbour, error) {
 func (h host) Ready(ctx context.Context) (bool, string, error) {
 	h.point(opReady, Before, "")
 	if h.apiAway() {
-		return false, "", errAPI
+		return false, "", h.errAPI()
 	}
 	return true, "", ctx.Err()
 }
@@ -113,7 +117,7 @@ func (h host) Fetch(ctx context.Context, digest inventory.Digest) (string, int64
 	}
 	content, ok := h.images[digest]
 	if !ok || h.apiAway() && !h.fetched[digest] {
-		return "", 0, fmt.Errorf("fetch %s: %w", digest, errAPI)
+		return "", 0, fmt.Errorf("fetch %s: %w", digest, h.errAPI())
 	}
 	h.fetched[digest] = true
 	size := int64(len(content))
@@ -151,7 +155,9 @@ func (c checked) Before(context.Context) ([]health.Complaint, error) { return c.
 func (c checked) executables() []health.Complaint {
 	c.point(opRequired, Before, "")
 	if c.now < c.checksPass {
-		return []health.Complaint{{Message: "required.d/50-site: exit code 1"}}
+		return []health.Complaint{{
+			Message: "required.d/50-site: exit code 1", Subject: step.Subject{Kind: step.CheckSubject, Name: "50-site"},
+		}}
 	}
 	return nil
 }
@@ -197,7 +203,7 @@ const windowTime = time.Minute
 func (m maintainer) Schedule(context.Context) error {
 	m.point(opSchedule, Before, "")
 	if m.apiAway() {
-		return errAPI
+		return m.errAPI()
 	}
 	m.note(Event{Kind: EventSchedule})
 	if m.settle() == step.MaintenanceNone {
@@ -237,7 +243,7 @@ func (m maintainer) State(ctx context.Context) (maintenance.State, error) {
 	}
 	if m.apiAway() {
 		m.note(Event{Kind: EventMaintenance, Maintenance: step.MaintenanceUnknown, Detail: "unknown"})
-		return maintenance.State{}, errAPI
+		return maintenance.State{}, m.errAPI()
 	}
 	phase := m.settle()
 	m.note(Event{Kind: EventMaintenance, Maintenance: phase, Detail: fmt.Sprint(phase)})
@@ -251,7 +257,7 @@ func (m maintainer) Fail(context.Context, string) error { return nil }
 func (m maintainer) Release(context.Context) error {
 	m.point(opRelease, Before, "")
 	if m.apiAway() {
-		return errAPI
+		return m.errAPI()
 	}
 	m.note(Event{Kind: EventRelease})
 	if phase := m.settle(); phase != step.MaintenanceNone && phase != step.MaintenanceEnding {

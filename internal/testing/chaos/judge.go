@@ -42,6 +42,8 @@ type judge struct {
 	cutOff time.Duration
 	// harm says that a fault was injected that explains a complaint about sound firmware.
 	harm bool
+	// bereaved says that a drive died that is none of the jobs'.
+	bereaved bool
 	// quiet says that no job runs and nobody asks for one.
 	quiet bool
 }
@@ -80,6 +82,7 @@ func (j *judge) event(e Event) {
 		j.alone(e)
 	case EventFault:
 		j.harm = j.harm || !slices.Contains(harmless, e.Fault)
+		j.bereaved = j.bereaved || e.Fault == BystanderDies
 	case EventRead:
 		j.reads[e.Device] = e
 	case EventSaved:
@@ -369,8 +372,8 @@ func (j *judge) failed(s snapshot) {
 		j.violate("I7", "failed without a word")
 		return
 	}
-	if len(r.Failure.Blames) > 0 && !j.harm && s.sound() {
-		j.violate("Spared", "sound firmware is blamed for what it did not do: %s", r.Failure.Message)
+	if !j.harm && s.sound() {
+		j.sound(s)
 	}
 	inService := !s.held && !r.Released && !r.UnderHold
 	switch {
@@ -389,6 +392,21 @@ func (j *judge) failed(s snapshot) {
 		if inService && !d.gone {
 			j.left(r, d)
 		}
+	}
+}
+
+// sound judges a failure of which the new firmware is not the cause. A BIOS may be that of a drive that died, until it was taken back.
+func (j *judge) sound(s snapshot) {
+	r := s.job.Record
+	mayBe := j.bereaved && slices.ContainsFunc(s.devices, func(d deviceState) bool { return d.spec.Class == inventory.BIOS })
+	tried := r.Rollback != nil && len(r.Rollback.Devices) > 0 && r.Rollback.Failure != nil && r.Rollback.Failure.Reason == step.Unhealthy
+	switch blamed := len(r.Failure.Blames) > 0; {
+	case blamed && tried:
+		j.violate("Acquitted", "sound firmware is blamed though the previous one is as unhealthy: %s", r.Failure.Message)
+	case blamed && !mayBe:
+		j.violate("Spared", "sound firmware is blamed for what it did not do: %s", r.Failure.Message)
+	case r.Rollback != nil && !mayBe:
+		j.violate("Foreign", "sound firmware was taken back for what it did not do: %s", r.Failure.Message)
 	}
 }
 

@@ -37,7 +37,7 @@ func newWorld(s Scenario, dir string, faults []Fault) (*world, error) {
 			w.images[digest(image)] = image
 		}
 	}
-	w.plug(DeviceSpec{ID: "bystander", Class: inventory.Disk, Activation: inventory.ActivateReboot}, "bystander", true)
+	w.plug(DeviceSpec{ID: bystanderID, Class: inventory.Disk, Activation: inventory.ActivateReboot}, bystanderID, true)
 	for _, d := range []string{w.stateDir(), w.filesDir} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("make directory: %w", err)

@@ -120,6 +120,17 @@ func sabotages(t *testing.T) map[string]sabotage {
 		"a node that waits for hours before it helps itself": {
 			"cut-off-by-its-nic", func(_ *world, c *engine.Config) { c.Limits.Isolation = 5 * time.Hour }, "Alone",
 		},
+		"an error of the API server that is taken for an answer": {
+			"bad-nic-rolled-back", func(_ *world, c *engine.Config) { c.Health = gullible{c.Health} }, "Alone",
+		},
+		"a drive that is taken for the job's": {
+			"nic-reboot", func(_ *world, c *engine.Config) { c.Health = complaining{c.Health, mistaken} }, "Foreign",
+		},
+		"complaints that are never the same twice": {
+			"bios-image", func(w *world, c *engine.Config) {
+				c.Health = complaining{c.Health, func(h *health.Complaint) { h.Subject.Name = w.now.String() }}
+			}, "Acquitted",
+		},
 		"a guard that is not installed": {
 			"cut-off-by-its-nic", func(_ *world, c *engine.Config) { c.Guard = nil }, "End",
 		},
@@ -339,6 +350,41 @@ func (c *careless) Image(uid string, v inventory.Version) (driver.Image, archive
 type blind struct{}
 
 func (blind) WriteRunning(string) (bool, error) { return false, nil }
+
+// gullible takes an error of the API server for an answer.
+type gullible struct{ engine.Health }
+
+func (g gullible) Check(ctx context.Context, b health.Baseline, t []health.Target) ([]health.Complaint, error) {
+	worse, err := g.Health.Check(ctx, b, t)
+	if errors.Is(err, health.ErrUnanswered) {
+		return nil, errors.New("it answered")
+	}
+	return worse, err
+}
+
+// mistaken takes each device for the NIC of the job.
+func mistaken(c *health.Complaint) { c.UniqueID = "nic0" }
+
+// complaining changes what the host complains about.
+type complaining struct {
+	engine.Health
+	change func(*health.Complaint)
+}
+
+func (c complaining) changed(worse []health.Complaint, err error) ([]health.Complaint, error) {
+	for i := range worse {
+		c.change(&worse[i])
+	}
+	return worse, err
+}
+
+func (c complaining) Check(ctx context.Context, b health.Baseline, t []health.Target) ([]health.Complaint, error) {
+	return c.changed(c.Health.Check(ctx, b, t))
+}
+
+func (c complaining) Look(ctx context.Context, b health.Baseline, t []health.Target) ([]health.Complaint, error) {
+	return c.changed(c.Health.Look(ctx, b, t))
+}
 
 type cheerful struct{ engine.Health }
 

@@ -26,6 +26,11 @@ func (w *world) strike(f Fault, o Op) {
 		w.diskBack = w.disturbed(lasts)
 	case APIAway:
 		w.apiBack = w.disturbed(lasts)
+	case APIErrors:
+		w.erring = w.now + lasts
+		w.calm = max(w.calm, w.erring) // a job may wait for it, but not the node that it cut off
+	case BystanderDies:
+		w.dying = true
 	case Unwell:
 		w.wellAgain = w.disturbed([]time.Duration{time.Minute, time.Hour}[f.Arg%2])
 	case ClockStep:
@@ -145,6 +150,10 @@ func (w *world) restartHost(f Fault, cut bool) {
 	w.calm = max(w.calm, w.now)
 	for _, d := range w.devices {
 		w.mute(d, 0)
+	}
+	if d := w.device(bystanderID); w.dying && !d.gone {
+		d.gone = true
+		w.sim.Remove(bystanderID)
 	}
 	w.sim.Reboot()
 	w.booted = true

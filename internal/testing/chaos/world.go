@@ -58,9 +58,12 @@ type world struct {
 	damaged int
 
 	apiBack, diskBack, wellAgain time.Duration
-	readOnly, wasCutOff          bool
-	rebootAt                     time.Duration
-	slow                         bool // the next boot takes very long
+	// erring is until when the API server answers errors, and dying says that the bystander is gone from the next boot on.
+	erring              time.Duration
+	dying               bool
+	readOnly, wasCutOff bool
+	rebootAt            time.Duration
+	slow                bool // the next boot takes very long
 	// imagesBack and checksPass are when images can be fetched, and the executables of required.d pass, again.
 	imagesBack, checksPass time.Duration
 	// late is how long after the next boot the daemon is started, and clock how far the time of day is off then.
@@ -245,8 +248,17 @@ func (w *world) idle() {
 	w.advance(d)
 }
 
-// apiAway reports whether the node does not reach the API server: that is away, or the NIC that leads to it carries nothing.
-func (w *world) apiAway() bool { return w.now < w.apiBack || w.cutOff() }
+// apiAway reports whether the API server tells the node nothing: it is away, it answers errors, or the NIC that leads to it carries
+// nothing.
+func (w *world) apiAway() bool { return w.now < w.apiBack || w.now < w.erring || w.cutOff() }
+
+// errAPI is the error of a question to it then.
+func (w *world) errAPI() error {
+	if w.now < w.erring && !w.cutOff() {
+		return errServer
+	}
+	return errAway
+}
 
 // cutOff reports whether the only NIC that leads to the API server carries nothing.
 func (w *world) cutOff() bool {
@@ -254,9 +266,17 @@ func (w *world) cutOff() bool {
 	return slices.ContainsFunc(w.scenario.Devices, func(s DeviceSpec) bool { return s.Uplink }) && !slices.ContainsFunc(w.devices, leads)
 }
 
-// reach notes when the node is cut off, and when it is reachable again.
+// ails reports whether the link of a device is down that the running job changed.
+func (w *world) ails() bool {
+	job := w.disk.Active()
+	return w.unfinished() && slices.ContainsFunc(w.devices, func(d *device) bool {
+		return !d.bystander && !d.gone && !d.spec.Staged && w.sim.LinkDown(d.id.UniqueID) && job.Record.Touched(nameOf(d.id.UniqueID))
+	})
+}
+
+// reach notes when the node is cut off, or nobody but itself can tell that it is unwell, and when that is over.
 func (w *world) reach() {
-	if is := w.cutOff(); is != w.wasCutOff {
+	if is := w.cutOff() || w.now < w.erring && w.ails(); is != w.wasCutOff {
 		w.wasCutOff = is
 		w.note(Event{Kind: map[bool]EventKind{true: EventCutOff, false: EventReachable}[is]})
 	}

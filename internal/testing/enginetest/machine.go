@@ -410,7 +410,7 @@ func (m *Machine) Reboot(context.Context) error {
 func (m *Machine) Ready(context.Context) (bool, string, error) {
 	m.Asked++
 	if err := m.away(); err != nil {
-		return false, "", fmt.Errorf("%w: %w", health.ErrUnanswered, err)
+		return false, "", err
 	}
 	if m.Refused != nil {
 		return false, "", m.Refused
