@@ -29,6 +29,8 @@ func Apply(r Record, a Action, bootID string, now time.Time) Record {
 		r.restart()
 	case RepeatGate:
 		r.rejudge()
+	case RebootAgain:
+		r.rebootAgain(a.Message, bootID)
 	case Finish:
 		r.Outcome = a.Outcome
 		for i := range r.Steps {
@@ -88,6 +90,17 @@ func (r *Record) judge(a Action, bootID string, now time.Time) {
 		rollback, failure := *r.Rollback, *r.Failure
 		rollback.Done, failure.Held = true, false
 		r.Rollback, r.Failure = &rollback, &failure
+	}
+}
+
+// rebootAgain resets the record to the reboot of the update. What was counted stays.
+func (r *Record) rebootAgain(why, bootID string) {
+	r.Rebooted = r.Reboots()
+	r.SecondBoot, r.RebootFor = true, bootID
+	for i := range r.Steps {
+		if s := &r.Steps[i]; !s.Rollback && (s.Kind == plan.Reboot || s.Kind == plan.Verify) {
+			s.State, s.Returned, s.BootID, s.Message = Pending, nil, "", why
+		}
 	}
 }
 

@@ -27,6 +27,11 @@ func (d decider) verify() Action {
 		return d.succeed("the device runs " + string(want))
 	case d.keptForPower(dev, want):
 		return d.fail(PowerCycleRequired, "after a reboot the device still runs %s: %s", dev.Running, powerCycle(want))
+	case d.mayTakeAnotherBoot(dev):
+		return Action{Verb: RebootAgain, Step: d.i, Message: fmt.Sprintf(
+			"the device still runs %s; some take their image only at a second boot, so the host reboots once more", dev.Running)}
+	case d.r.SecondBoot:
+		a = d.fail(VerifyFailed, "after two reboots the device runs %s instead of %s%s", dev.Running, want, dev.refusal())
 	default:
 		a = d.fail(VerifyFailed, "the device runs %s instead of %s%s", dev.Running, want, dev.refusal())
 	}
@@ -34,6 +39,14 @@ func (d decider) verify() Action {
 		a.Failure.Blames = []string{d.s.Device}
 	}
 	return a
+}
+
+// mayTakeAnotherBoot reports whether the device, which runs what it ran before, may run its image after another reboot. One job reboots
+// for that once, and keeps a reboot for its rollback.
+func (d decider) mayTakeAnotherBoot(dev Device) bool {
+	u := d.r.update(d.s.Device)
+	return !d.s.Rollback && !d.r.SecondBoot && d.r.Failure == nil && d.activatedByBoot() && dev.Refusal == "" && u.From != "" &&
+		dev.Running == u.From && d.r.rebootAttempts() < MaxReboots-1
 }
 
 // keptForPower reports whether the device still stores the version after the reboot that should have activated it. That is

@@ -74,6 +74,10 @@ func (d *device) reboot() {
 	if d.refuses && d.stored == target {
 		d.stored, d.taken = d.running, 0 // what it took before is not there any more
 	}
+	if d.late && d.stored == target {
+		d.late = false
+		return
+	}
 	d.run()
 }
 

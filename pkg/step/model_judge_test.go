@@ -89,7 +89,7 @@ func (w *world) judgeDecision(was, is step.Record, a step.Action, f step.Facts) 
 		if n.Attempt < b.Attempt {
 			w.violate("I5", "the attempts of %s went from %d to %d", name(b), b.Attempt, n.Attempt)
 		}
-		if b.State != step.Pending && b.State != step.Running && n.State != b.State && a.Verb != step.Restart && a.Verb != step.RepeatGate {
+		if b.State != step.Pending && b.State != step.Running && n.State != b.State && a.Verb != step.Restart && a.Verb != step.RepeatGate && a.Verb != step.RebootAgain {
 			w.violate("I5", "%s was %s and is %s", name(b), b.State, n.State)
 		}
 		limit := int32(step.MaxAttempts)
@@ -132,7 +132,7 @@ func (w *world) judgeOrder(r step.Record) {
 		}
 	}
 	needed := slices.ContainsFunc(w.devices, func(d *device) bool { return d.needsBoot })
-	if w.reboots > 1 && r.Rollback == nil && r.Restarts == 0 || w.reboots > 0 && !needed {
+	if w.reboots > 1 && r.Rollback == nil && r.Restarts == 0 && !r.SecondBoot || w.reboots > 0 && !needed {
 		w.violate("R001-6", "%d reboots, and needed: %t", w.reboots, needed)
 	}
 }

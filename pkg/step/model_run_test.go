@@ -95,7 +95,7 @@ func (w *world) follow(r *step.Record, a step.Action) {
 		}
 	case step.Poll:
 		w.now += w.between(2*time.Second, time.Minute)
-	case step.Restart:
+	case step.Restart, step.RebootAgain:
 		clear(w.begun)
 		return
 	default:

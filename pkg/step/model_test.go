@@ -64,6 +64,7 @@ type device struct {
 	needsMore               bool // asks for a reboot instead of its reset
 	bad                     bool // takes the link down while the target runs
 	mute                    bool // does not answer while the target runs
+	late                    bool // its next boot leaves it as it is
 	back                    inventory.Rollback
 	archived                inventory.Version
 	original                inventory.Version // what ran when it was archived, or before the job first changed it
@@ -128,6 +129,8 @@ func (w *world) newDevice(name string) *device {
 		d.bad = true
 	case 10:
 		d.mute = true
+	case 11:
+		d.late = true
 	}
 	d.needsBoot = d.wasOff && (d.kind == inventory.ActivateReboot || d.needsMore)
 	return d

@@ -29,6 +29,8 @@ const (
 	Restart
 	// RepeatGate: journal that the health gate runs again, because the host has rebooted since its verdict.
 	RepeatGate
+	// RebootAgain: journal that the host reboots once more, because a device may need a second boot, and that all is read back again.
+	RebootAgain
 	// Finish: journal that the job ended.
 	Finish
 )

@@ -29,6 +29,10 @@ type Record struct {
 	Verdict *Verdict `json:"verdict,omitempty"`
 	// RebootFor is the boot id under which a step requested a reboot; empty when none did.
 	RebootFor string `json:"rebootFor,omitempty"`
+	// SecondBoot says that the host was asked to reboot once more, because a device had not taken its image at the boot before. Rebooted
+	// counts the reboots of the job until then.
+	SecondBoot bool `json:"secondBoot,omitempty"`
+	Rebooted   int  `json:"rebooted,omitempty"`
 	// Restarts counts how often the list of steps was restarted because a driver had changed.
 	Restarts int32 `json:"restarts,omitempty"`
 	// Released says that a person asked to return the held node to service.
@@ -368,7 +372,7 @@ func (r Record) Wrote() bool {
 
 // Reboots is how often the job requested a reboot that then happened.
 func (r Record) Reboots() int {
-	n := 0
+	n := r.Rebooted
 	for _, s := range r.Steps {
 		if s.Kind == plan.Reboot && s.State == Succeeded {
 			n++

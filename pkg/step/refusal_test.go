@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -47,5 +48,56 @@ func TestADeviceThatRunsTheTargetAndReportsAFailureIsNotBelieved(t *testing.T) {
 				assert.Contains(t, a.Message, "runs "+string(want)+", but status 1")
 			}
 		})
+	}
+}
+
+// A device that still runs what it ran before may take its image at the next boot: the host reboots once more, and the rollback has
+// its reboot still.
+func TestSecondBootBeforeBlame(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*step.Record, *step.Device)
+		verb   step.Verb
+	}{
+		"it says nothing":                   {func(*step.Record, *step.Device) {}, step.RebootAgain},
+		"it says that it dropped the image": {func(_ *step.Record, d *step.Device) { d.Refusal = "status 1" }, step.Settle},
+		"it runs something else":            {func(_ *step.Record, d *step.Device) { d.Running = "3" }, step.Settle},
+		"nobody knows what it ran":          {func(r *step.Record, _ *step.Device) { r.Updates[0].From = "" }, step.Settle},
+		"it had its second boot":            {func(r *step.Record, _ *step.Device) { r.SecondBoot = true }, step.Settle},
+		"no boot was to activate it":        {func(r *step.Record, _ *step.Device) { r.Updates[0].Needs = inventory.ActivateNone }, step.Settle},
+		"another device has failed": {func(r *step.Record, _ *step.Device) {
+			r.Failure = &step.Failure{Reason: step.VerifyFailed, Step: plan.Verify}
+		}, step.Settle},
+		"it does not answer":                  {func(_ *step.Record, d *step.Device) { d.Unreadable = "EIO" }, step.Settle},
+		"only the rollback's reboot was left": {func(r *step.Record, _ *step.Device) { rebooted(r, step.MaxReboots-1) }, step.Settle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := at(plan.Verify, running)
+			r.Updates[0].Needs, r.Updates[0].From = inventory.ActivateReboot, "1"
+			rebooted(&r, 1)
+			dev := step.Device{Running: "1"}
+			c.change(&r, &dev)
+			f := step.Facts{BootID: "boot-2", Waited: time.Hour, Maintenance: step.MaintenanceReady, Devices: map[string]step.Device{"nic": dev}}
+			a := step.Next(r, f, step.DefaultLimits())
+			require.Equal(t, c.verb, a.Verb, a.Message)
+			if c.verb == step.Settle {
+				require.NotNil(t, a.Failure)
+				return
+			}
+			assert.Contains(t, a.Message, "the device still runs 1; some take their image only at a second boot")
+			r = step.Apply(r, a, f.BootID, time.Unix(0, 0))
+			assert.Equal(t, plan.Reboot, r.Steps[r.Current()].Kind)
+			assert.Equal(t, 1, r.Reboots())
+			f.Devices["disk"] = step.Device{Running: "2"}
+			require.Equal(t, step.Begin, step.Next(r, f, step.DefaultLimits()).Verb)
+		})
+	}
+}
+
+// rebooted makes the update's reboot one that was requested so often.
+func rebooted(r *step.Record, times int32) {
+	for i := range r.Steps {
+		if r.Steps[i].Kind == plan.Reboot {
+			r.Steps[i].State, r.Steps[i].Attempt = step.Succeeded, times
+		}
 	}
 }

@@ -348,6 +348,33 @@ func TestFirmwareTheDeviceRefusesAtBootIsReportedWithItsReason(t *testing.T) {
 	})
 }
 
+// A device that takes its image only at a second boot is not at fault.
+func TestSecondBootRunsIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		ids := []inventory.Identity{m.ReadBackNIC(inventory.ActivateReboot), m.Add(inventory.BIOS, "bios", inventory.ActivateReboot)}
+		m.Sim.Inject("bios", drivertest.Quiet)
+		m.Sim.Inject("bios", drivertest.TwoBoots)
+		j := requireComplete(t, m, m.Run(m.Job("j", ids...)), "j")
+		assert.Equal(t, 2, m.Sim.Count(drivertest.OpReboot, ""))
+		assert.Equal(t, 1, m.Sim.Count(drivertest.OpWrite, "bios"))
+		assert.Equal(t, 2, j.Record.Reboots())
+	})
+}
+
+// One that does not take it then either is at fault, and the job has a reboot left for its rollback.
+func TestThirdBootIsForRollback(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Inject("nic0", drivertest.Quiet)
+		m.Sim.Inject("nic0", drivertest.NeedPower)
+		j := *m.Run(m.Job("j", id)).Job("uid-j")
+		assert.Equal(t, step.VerifyFailed, j.Record.Failure.Reason)
+		assert.Contains(t, j.Record.Failure.Message, "after two reboots the device runs 1.0 instead of 2.0")
+		assert.True(t, j.Record.RolledBack(), "%+v", j.Record.Rollback)
+		assert.LessOrEqual(t, m.Sim.Count(drivertest.OpReboot, ""), step.MaxReboots)
+	})
+}
+
 func TestFailedWriteHoldsTheNodeAndKeepsTheRestFromBeingPlanned(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		ids := fleet(m)

@@ -81,7 +81,9 @@ func (w *world) plug(s DeviceSpec, uniqueID string, bystander bool) {
 		}
 	}
 	w.sim.Add(d.id, fw)
-	for fault, is := range map[drivertest.Fault]bool{drivertest.Quiet: s.Quiet, drivertest.NeedReboot: s.NeedsMore, drivertest.RefuseBoot: s.Refuses} {
+	for fault, is := range map[drivertest.Fault]bool{
+		drivertest.Quiet: s.Quiet, drivertest.NeedReboot: s.NeedsMore, drivertest.RefuseBoot: s.Refuses, drivertest.TwoBoots: s.TwoBoots,
+	} {
 		if is {
 			w.sim.Inject(uniqueID, fault)
 		}

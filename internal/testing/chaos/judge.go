@@ -244,7 +244,7 @@ func (j *judge) save(e Event) {
 	if !known {
 		return
 	}
-	anew := e.Job.Record.Restarts > was.Record.Restarts
+	anew := e.Job.Record.Restarts > was.Record.Restarts || e.Job.Record.SecondBoot && !was.Record.SecondBoot
 	for i, b := range was.Record.Steps {
 		if i >= len(e.Job.Record.Steps) {
 			j.violate("P4", "the steps of the rollback are gone from the journal")

@@ -114,21 +114,26 @@ func sabotages(t *testing.T) map[string]sabotage {
 		},
 		"a boot that lasts until the daemon starts": {
 			"nic-reboot", func(w *world, c *engine.Config) {
-				c.BootTook = func(context.Context) (time.Duration, error) { return w.now - w.bootedAt, nil }
+				c.BootTook = func(context.Context) (time.Duration, error) {
+					if w.sim.Firmware("nic0").Running == oldVersion {
+						return w.bootTook, nil
+					}
+					return w.now - w.bootedAt, nil
+				}
 			}, "Spared",
 		},
 		"a node that waits for hours before it helps itself": {
 			"cut-off-by-its-nic", func(_ *world, c *engine.Config) { c.Limits.Isolation = 5 * time.Hour }, "Alone",
 		},
 		"an error of the API server that is taken for an answer": {
-			"bad-nic-rolled-back", func(_ *world, c *engine.Config) { c.Health = gullible{c.Health} }, "Alone",
+			"bad-nic-no-way-back", func(_ *world, c *engine.Config) { c.Health = gullible{c.Health} }, "Alone",
 		},
 		"a drive that is taken for the job's": {
 			"nic-reboot", func(_ *world, c *engine.Config) { c.Health = complaining{c.Health, mistaken} }, "Foreign",
 		},
 		"complaints that are never the same twice": {
 			"bios-image", func(w *world, c *engine.Config) {
-				c.Health = complaining{c.Health, func(h *health.Complaint) { h.Subject.Name = w.now.String() }}
+				c.Health = complaining{c.Health, func(h *health.Complaint) { h.Subject.Of = w.now.String() }}
 			}, "Acquitted",
 		},
 		"a guard that is not installed": {

@@ -35,6 +35,8 @@ type DeviceSpec struct {
 	Unsafe bool
 	// Refuses the new firmware at boot and says why.
 	Refuses bool
+	// TwoBoots makes the device run its new firmware only after a second boot.
+	TwoBoots bool
 	// Uplink is the only NIC that leads to the API server.
 	Uplink bool
 	// Slots is how many slots for images the device has, of those that are rolled back by a slot; zero for as many as needed.
@@ -60,6 +62,9 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{Name: "nic-reset", Devices: []DeviceSpec{nic(reset, readBack, sound)}},
 		{Name: "nic-reboot", Devices: []DeviceSpec{nic(reboot, readBack, sound)}},
+		{Name: "nic-two-boots", Devices: []DeviceSpec{{
+			ID: "nic0", Class: inventory.NIC, Activation: reboot, Rollback: readBack, Quiet: true, TwoBoots: true,
+		}}},
 		{Name: "disk-slot", Devices: []DeviceSpec{disk}, RollbackRequired: true},
 		{Name: "bios-image", Devices: []DeviceSpec{bios}},
 		{Name: "bad-nic-rolled-back", Devices: []DeviceSpec{nic(reboot, readBack, down)}},

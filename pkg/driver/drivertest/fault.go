@@ -36,4 +36,6 @@ const (
 	Quiet
 	// NeedPower makes a reboot leave the stored image waiting: only a power-cycle runs it.
 	NeedPower
+	// TwoBoots makes the next reboot leave the stored image waiting; the one after it runs it.
+	TwoBoots
 )

@@ -198,6 +198,8 @@ func (s *Simulated) boot(kind OperationKind, upTo inventory.Activation) {
 	for _, d := range s.devices {
 		switch {
 		case !d.firmware.Pending() || d.firmware.Activation > upTo, d.faults[NeedPower] && upTo < inventory.ActivatePowerCycle:
+		case d.faults[TwoBoots] && kind == OpReboot:
+			delete(d.faults, TwoBoots)
 		case d.faults[RefuseBoot]:
 			d.firmware.LastAttempt = fmt.Sprintf("the device refused %s at boot", d.firmware.Stored)
 			d.drop()
