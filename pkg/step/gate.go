@@ -174,7 +174,7 @@ func (d decider) stillUnhealthy(complaints []Complaint, wrong string) Action {
 	restored := d.r.Rollback.Devices
 	a.Failure.Message = text.Clip(fmt.Sprintf("the previous firmware runs again on %s, and the node is still unhealthy: %s",
 		strings.Join(restored, ", "), wrong), maxMessage)
-	if d.r.Failure.Reason == Unhealthy {
+	if len(d.r.Failure.Complaints) > 0 {
 		j := Case{
 			Changed: d.r.changed(), With: d.r.Failure.Complaints, Restored: restored, Without: complaints, Alone: d.f.Isolation != nil,
 		}.Judge()
