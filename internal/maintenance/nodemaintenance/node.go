@@ -60,7 +60,7 @@ func DrainAllButJobs() *mo.DrainSpec {
 // Name is the name of the NodeMaintenance the product creates for a node.
 func Name(node string) string { return namePrefix + node }
 
-// Nodes are the nodes that a maintenance names, whoever requested it.
+// Nodes are the nodes that a maintenance cordons, whoever requested it.
 func Nodes(ctx context.Context, c client.Reader, namespace string) (map[string]bool, error) {
 	var list mo.NodeMaintenanceList
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
@@ -68,7 +68,9 @@ func Nodes(ctx context.Context, c client.Reader, namespace string) (map[string]b
 	}
 	out := map[string]bool{}
 	for i := range list.Items {
-		out[list.Items[i].Spec.NodeName] = true
+		if list.Items[i].Spec.Cordon {
+			out[list.Items[i].Spec.NodeName] = true
+		}
 	}
 	return out, nil
 }
@@ -94,7 +96,8 @@ func (n *Node) Schedule(ctx context.Context) error {
 		return err
 	}
 	whose, err := n.whose(node)
-	if err != nil || node != nil && (neighbour.Has(node) != "" || held.object == nil && whose != ours && neighbour.Cordoned(node) != "") {
+	shared := held.object != nil && held.object.Spec.Cordon
+	if err != nil || node != nil && (neighbour.Has(node) != "" || !shared && whose != ours && neighbour.Cordoned(node) != "") {
 		return err
 	}
 	return n.create(ctx, whose)

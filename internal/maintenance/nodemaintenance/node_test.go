@@ -89,7 +89,7 @@ func (c cluster) work() {
 			o.Finalizers = []string{mo.MaintenanceFinalizerName}
 			require.NoError(c.t, c.Update(c.t.Context(), &o))
 		}
-		if !meta.IsStatusConditionTrue(o.Status.Conditions, mo.ConditionTypeReady) {
+		if o.Spec.Cordon && !meta.IsStatusConditionTrue(o.Status.Conditions, mo.ConditionTypeReady) {
 			c.cordon(true)
 		}
 		next := metav1.Condition{Type: mo.ConditionTypeReady, Status: metav1.ConditionTrue, Reason: mo.ConditionReasonReady}

@@ -176,6 +176,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // hold looks again and again whether the node of a failed job is still out of service, and takes it out again where its
 // maintenance vanished. What it finds is reported by the next pass.
 func (r *Reconciler) hold(ctx context.Context, f state, v verdict) (reconcile.Result, error) {
+	if v == release || v == submit {
+		r.Looked.Note(maintenance.State{}) // what was seen is nothing that the next job may say
+	}
 	if f.holds == nil || f.busy != "" || v == release || v == submit {
 		return reconcile.Result{}, nil
 	}

@@ -38,7 +38,7 @@ func cordons() []Mutant {
 	in := []string{"internal/testing/maintenancetest"}
 	return []Mutant{
 		{What: "a node that somebody else has is put into maintenance", File: window, Old: "neighbour.Has(node) != \"\" ||", New: "neighbour.Has(node) == \"x\" ||", Packages: in, Run: contract},
-		{What: "a node that a person cordoned is put into maintenance", File: window, Old: "&& neighbour.Cordoned(node) != \"\")", New: "&& neighbour.Cordoned(node) == \"x\")", Packages: in, Run: contract},
+		{What: "a node that a person cordoned is put into maintenance", File: window, Old: "whose != ours && neighbour.Cordoned(node) != \"\")", New: "whose != ours && neighbour.Cordoned(node) == \"x\")", Packages: in, Run: contract},
 		{What: "a maintenance that replaces one removed by force leaves its cordon", File: window, Old: "if whose == ours {", New: "if whose == ours && n.Was == nil {", Packages: in, Run: contract},
 		{What: "a node that others need by now is uncordoned", File: window, Old: "case whose == others &&", New: "case whose == unknown &&", Packages: in, Run: contract},
 		{What: "the cordon of a person counts as that of the maintenance", File: state, Old: "case was == is:", New: "case was.Node == is.Node:", Packages: in, Run: contract},
