@@ -105,7 +105,7 @@ func install(t *testing.T, namespace, prefix string) *installation {
 	for _, o := range i.objects() {
 		require.EventuallyWithT(t, func(ct *assert.CollectT) { // the definitions take a moment to be served
 			assert.NoError(ct, i.admin.Create(t.Context(), o))
-		}, 30*time.Second, 100*time.Millisecond, "%T %s", o, o.GetName())
+		}, 2*time.Minute, 100*time.Millisecond, "%T %s", o, o.GetName())
 	}
 	require.NoError(t, i.admin.Status().Patch(t.Context(), job("ended"), merge(`{"status":{"completionTime":"2026-11-23T10:00:00Z"}}`)))
 	return i
@@ -949,7 +949,7 @@ func (i *installation) proves(t *testing.T) {
 	require.NoError(t, i.admin.Delete(t.Context(), binding))
 	require.EventuallyWithT(t, func(ct *assert.CollectT) { // the API server takes a moment to forget it
 		assert.NoError(ct, i.client(t, config).Create(t.Context(), said("said", "firmware-daemon", "NodeFirmware", "node-b"), client.DryRunAll))
-	}, 30*time.Second, 200*time.Millisecond)
+	}, 2*time.Minute, 200*time.Millisecond)
 	err = confinement.NewGate(config).Open(t.Context(), "node-a", i.namespace, testr.New(t))
 	require.ErrorIs(t, err, confinement.ErrUnconfined)
 	assert.ErrorContains(t, err, "report an event of another node")

@@ -106,7 +106,7 @@ func TestPolicyHoldsEvenWhereARoleGivesTooMuch(t *testing.T) {
 	require.Eventually(t, func() bool { // roles and policies take a moment to be enforced
 		err := a.Patch(t.Context(), device.DeepCopy(), merge(`{"metadata":{"labels":{"a":"b"}}}`), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), "may not change a spec")
-	}, 30*time.Second, 100*time.Millisecond)
+	}, 2*time.Minute, 100*time.Millisecond)
 	assert.ErrorContains(t, a.Create(t.Context(), job("node-a2")), "may not write an object of node 'node-a2'")
 	own := job("node-a")
 	own.Name = "node-a-second"

@@ -34,7 +34,7 @@ func executesOneJobAlone(t *testing.T, c *cluster, m *machine) {
 		waits := meta.FindStatusCondition(c.job(t, "pod").Status.Conditions, v1alpha1.ConditionReconciling)
 		require.NotNil(ct, waits)
 		assert.Contains(ct, waits.Message, "waits for the pod")
-	}, 30*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	assert.NoFileExists(t, filepath.Join(m.stateDir(), "journal.db"), "nothing is executed")
 	assert.Zero(t, m.stop(syscall.SIGTERM))
 

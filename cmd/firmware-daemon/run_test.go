@@ -354,7 +354,7 @@ func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 		require.NoError(ct, c.Client.Get(t.Context(), client.ObjectKey{Name: c.node}, &n))
 		assert.Nil(ct, n.Status.CurrentStep)
 		assert.Equal(ct, bootID, n.Status.BootID)
-	}, 30*time.Second, 100*time.Millisecond)
+	}, 2*time.Minute, 100*time.Millisecond)
 	assert.Empty(t, c.maintenances(t), "the maintenance is released")
 
 	assert.LessOrEqual(t, allocatedKiB(t, m.daemon.Process.Pid), 20<<10, "memory that the process allocated")
@@ -401,7 +401,7 @@ func startsWithoutAPIServer(t *testing.T, c *cluster, m *machine) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(filepath.Join(m.stateDir(), "journal.db"))
 		return err == nil
-	}, 20*time.Second, 20*time.Millisecond)
+	}, 2*time.Minute, 20*time.Millisecond)
 	second := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{"run", "--node-name=" + m.node}, append(m.local(), c.args...)...)...)
 	out, err := second.CombinedOutput()
 	require.Error(t, err)
@@ -424,7 +424,7 @@ func seesACardLeave(t *testing.T, c *cluster, m *machine) {
 	require.EventuallyWithT(t, func(ct *assert.CollectT) {
 		require.NoError(ct, c.Client.Get(t.Context(), client.ObjectKeyFromObject(firmware), firmware))
 		assert.Equal(ct, "now", firmware.Status.Requests.Scan)
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	require.Error(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(&d), &d), "the card is gone when the scan is answered")
 	require.NoError(t, m.Plug("nic0"))
 	again := c.device(t, byBoard(nic0PSID)) // by itself, long before the next scan is due

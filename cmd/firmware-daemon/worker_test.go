@@ -43,7 +43,7 @@ func (m *machine) flashes(t *testing.T, c *cluster) (unique string, w command.Wr
 	require.Eventually(t, func() bool {
 		card, err := m.Device("nic0")
 		return err == nil && card.Torn
-	}, 30*time.Second, 20*time.Millisecond)
+	}, 2*time.Minute, 20*time.Millisecond)
 	r := m.runner(t)
 	require.Eventually(t, func() bool {
 		found, err := r.Writing(d.Status.UniqueID)

@@ -62,7 +62,7 @@ func TestExampleRunsBesideTheDaemon(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := os.Lstat(filepath.Join(plugins, "acme-drive.sock"))
 		return err == nil
-	}, 30*time.Second, 10*time.Millisecond)
+	}, 2*time.Minute, 10*time.Millisecond)
 
 	now := discover()
 	require.Len(t, now, len(before))

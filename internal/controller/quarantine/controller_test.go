@@ -111,7 +111,7 @@ func (w *ward) await(n int, model string, scope v1alpha1.QuarantineScope, report
 			}
 		}
 		return q.Status.Scope == scope && counted == reports && q.Status.ObservedGeneration == q.Generation
-	}, 30*time.Second, 20*time.Millisecond, "image %d on %s: %s, %d reports", n, model, scope, reports)
+	}, 2*time.Minute, 20*time.Millisecond, "image %d on %s: %s, %d reports", n, model, scope, reports)
 	apitest.RequireStatus(w, q, status.CurrentStatus)
 	return q
 }

@@ -33,12 +33,12 @@ func TestWhatAJobShowsAboutAnImage(t *testing.T) {
 		job  *v1alpha1.FirmwareJob
 		want schedule.Verdict
 	}{
-		"a job that runs":                  {ended(metav1.Condition{Type: v1alpha1.ConditionAdmitted}), schedule.Unknown},
-		"a complete job":                   {ended(metav1.Condition{Type: v1alpha1.ConditionComplete}), schedule.Succeeded},
-		"an unhealthy node":                {ended(failedFor(v1alpha1.ReasonUnhealthy)), schedule.Failed},
-		"a lost connection":                {ended(failedFor(v1alpha1.ReasonImageUnavailable)), schedule.Unknown},
-		"a node that was unhealthy before": {ended(failedFor(v1alpha1.ReasonUnhealthyBefore)), schedule.Unknown},
-		"a cancelled job":                  {ended(failedFor(v1alpha1.ReasonCancelled)), schedule.Unknown},
+		"a job that runs":                                        {ended(metav1.Condition{Type: v1alpha1.ConditionAdmitted}), schedule.Unknown},
+		"a complete job":                                         {ended(metav1.Condition{Type: v1alpha1.ConditionComplete}), schedule.Succeeded},
+		"an unhealthy node, and nobody to blame":                 {ended(failedFor(v1alpha1.ReasonUnhealthy)), schedule.Acquitted},
+		"a lost connection":                                      {ended(failedFor(v1alpha1.ReasonImageUnavailable)), schedule.Unknown},
+		"a node that was unhealthy before":                       {ended(failedFor(v1alpha1.ReasonUnhealthyBefore)), schedule.Unknown},
+		"a cancelled job":                                        {ended(failedFor(v1alpha1.ReasonCancelled)), schedule.Unknown},
 		"a cancelled job that holds its node needs a person":     {ended(failedFor(v1alpha1.ReasonCancelled), held), schedule.Failed},
 		"a Node that is gone":                                    {ended(failedFor(v1alpha1.ReasonNodeGone)), schedule.Unknown},
 		"a failure of another device":                            {onAnother, schedule.Unknown},

@@ -179,7 +179,7 @@ func settled(t *testing.T, env *apitest.Env, name string) *v1alpha1.NodeDevice {
 		require.NoError(c, env.Client.Get(t.Context(), client.ObjectKey{Name: name}, &d))
 		assert.Equal(c, d.Generation, d.Status.ObservedGeneration)
 		assert.NotNil(c, meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionReady))
-	}, 20*time.Second, 20*time.Millisecond)
+	}, 2*time.Minute, 20*time.Millisecond)
 	return &d
 }
 
@@ -207,7 +207,7 @@ func TestSharesDeviceWithOperator(t *testing.T) { // R001-3, R001-11
 		assert.Equal(c, v1alpha1.ReasonSourceNotFound, ready.Reason)
 		assert.NotNil(c, meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionBlocked))
 		assert.Equal(c, "n1", got.Spec.NodeName)
-	}, 20*time.Second, 20*time.Millisecond)
+	}, 2*time.Minute, 20*time.Millisecond)
 
 	managers := map[string]bool{}
 	for _, f := range settled(t, env, "n1-nic-aa").ManagedFields {
@@ -222,7 +222,7 @@ func TestSharesDeviceWithOperator(t *testing.T) { // R001-3, R001-11
 		assert.Nil(c, meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionBlocked), "the daemon did not take the operator's condition over")
 		assert.Nil(c, meta.FindStatusCondition(got.Status.Conditions, "Nothing"))
 		assert.Equal(c, v1alpha1.ReasonImageNotFound, meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionReady).Reason)
-	}, 20*time.Second, 20*time.Millisecond)
+	}, 2*time.Minute, 20*time.Millisecond)
 
 	host.plug(nic("bb"))
 	require.NoError(t, d.Refresh(t.Context()))
@@ -243,5 +243,5 @@ func TestWaitsForItsNode(t *testing.T) {
 		var n v1alpha1.NodeFirmware
 		require.NoError(c, env.Client.Get(t.Context(), client.ObjectKey{Name: "n1"}, &n))
 		assert.NotNil(c, n.Status.LastScanTime)
-	}, 20*time.Second, 20*time.Millisecond)
+	}, 2*time.Minute, 20*time.Millisecond)
 }

@@ -166,7 +166,7 @@ func TestWithoutAnAPIServer(t *testing.T) {
 		assert.True(c, found.Locked)
 		assert.Nil(c, found.Journal.Active())
 		assert.Empty(c, found.Archive)
-	}, 30*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	stop()
 	require.NoError(t, <-ended)
 }

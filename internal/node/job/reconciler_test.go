@@ -454,7 +454,7 @@ func TestFollowsJobsByWatch(t *testing.T) {
 	d.admit("j")
 	require.Eventually(t, func() bool {
 		return meta.IsStatusConditionTrue(d.get("j").Status.Conditions, v1alpha1.ConditionComplete)
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	apitest.RequireStatus(t, d.get("j"), kstatus.CurrentStatus)
 
 	o := d.create("cancelled", d.Add(inventory.Disk, "disk1", inventory.ActivateNone))
@@ -462,7 +462,7 @@ func TestFollowsJobsByWatch(t *testing.T) {
 	require.NoError(t, d.env.Client.Patch(t.Context(), o, cancelled))
 	require.Eventually(t, func() bool {
 		return meta.IsStatusConditionTrue(d.get("cancelled").Status.Conditions, v1alpha1.ConditionFailed)
-	}, 20*time.Second, 50*time.Millisecond, "the end of a job that never began is reported too")
+	}, 2*time.Minute, 50*time.Millisecond, "the end of a job that never began is reported too")
 	cancel()
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
