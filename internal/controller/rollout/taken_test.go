@@ -35,7 +35,6 @@ func TestOthersCordonWaits(t *testing.T) {
 		w.edit(n, cordon)
 	}
 	w.create(&mo.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: "gpu-n2"}, Spec: mo.NodeMaintenanceSpec{RequestorID: "other.example.com", NodeName: "n2", Cordon: true}})
-	w.create(&mo.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: "drains-n1"}, Spec: mo.NodeMaintenanceSpec{RequestorID: "other.example.com", NodeName: "n1"}})
 	w.edit("n3", `{"metadata":{"annotations":{"`+v1alpha1.UpdateWhileCordonedAnnotation+`":"true"}}}`)
 	w.edit("n4", `{"metadata":{"annotations":{"`+v1alpha1.CordonedAnnotation+`":"an id"}}}`)
 	w.edit("n5", `{"metadata":{"annotations":{"weave.works/kured-reboot-in-progress":"now"}}}`)
