@@ -281,6 +281,26 @@ func TestOneControlPlaneNodeAtATime(t *testing.T) {
 	assert.Len(t, schedule.Decide(f).Admit, 1, "the worker alone")
 }
 
+// Distributions label the nodes of etcd, which has the quorum, each in their way, and a cluster may have several.
+func TestEtcdNodesCount(t *testing.T) {
+	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(9))}, Nodes: nodes(4)}
+	for i, role := range []string{"etcd", "master", "control-plane", "worker"} {
+		f.Nodes[i].Labels = map[string]string{"node-role.kubernetes.io/" + role: "true"}
+		f.Jobs = append(f.Jobs, job(f.Nodes[i].Name, i, schedule.Queued))
+	}
+	d := schedule.Decide(f)
+	assert.Equal(t, map[string]schedule.Reason{"n1-j1": schedule.BudgetExhausted, "n2-j2": schedule.BudgetExhausted}, reasons(d))
+	assert.Contains(t, d.Wait[0].Message, "node-role.kubernetes.io/etcd")
+	f.Nodes[0].Ready, f.Nodes[2].Ready = false, false
+	d = schedule.Decide(f)
+	require.Len(t, d.Admit, 1)
+	assert.Equal(t, "n3-j3", d.Admit[0].Entry.Job, "with two of three away the worker alone")
+
+	alone := schedule.Facts{Policies: f.Policies, Nodes: nodes(1), Jobs: f.Jobs[:1]}
+	alone.Nodes[0].Labels = f.Nodes[0].Labels
+	assert.Len(t, schedule.Decide(alone).Admit, 1, "a cluster of one node is not kept for itself")
+}
+
 // Whatever takes a node of the control plane away keeps the others: a job that its daemon alone knows, silence, or a job under way on a node
 // whose Node was deleted, and also one of which nobody knows what it was.
 func TestTheControlPlaneIsKept(t *testing.T) {

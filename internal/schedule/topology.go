@@ -2,6 +2,8 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -19,8 +21,12 @@ type domains struct{ size, used map[string]int }
 
 func newDomains() *domains { return &domains{size: map[string]int{}, used: map[string]int{}} }
 
-// controlPlane is the label of the nodes that run the control plane, with etcd in most clusters.
-const controlPlane = "node-role.kubernetes.io/control-plane"
+// controlPlane are the labels of the nodes that run the control plane, or etcd for it.
+var controlPlane = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/etcd", "node-role.kubernetes.io/master"}
+
+func (n *node) isOfControlPlane() bool {
+	return slices.ContainsFunc(controlPlane, func(key string) bool { _, is := n.Labels[key]; return is })
+}
 
 // domainsOf are the domains of a label in the whole cluster.
 func (p *pass) domainsOf(key string) *domains {
@@ -91,7 +97,7 @@ func (p *pass) disturb(name string) {
 // live notes whether a node of the control plane is away, or is about to be: is not Ready, or has a job. So may one be that was deleted
 // with its job under way: the machine is still a member of etcd.
 func (p *pass) live(n *node) {
-	_, is := n.Labels[controlPlane]
+	is := n.isOfControlPlane()
 	unknown := n.Labels == nil && !n.exists()
 	if (is || unknown) && (!n.Ready || len(n.holders) > 0 || n.atWork() || n.Unheard) {
 		p.awayControlPlane = append(p.awayControlPlane, n)
@@ -101,18 +107,18 @@ func (p *pass) live(n *node) {
 // quorum keeps the job of a node of the control plane while another one of the cluster is away: etcd has a majority of three as long as
 // two are there.
 func (p *pass) quorum(c *candidate) (Reason, string) {
-	if _, is := c.node.Labels[controlPlane]; !is {
+	if !c.node.isOfControlPlane() {
 		return "", ""
 	}
 	for _, other := range p.awayControlPlane {
 		switch {
 		case other == c.node:
 		case !other.exists():
-			return BudgetExhausted, fmt.Sprintf("Node %s was deleted while its job runs, and may be a control plane node; nodes with label %s are "+
-				"updated one at a time.", other.holders[0].entry.Node, controlPlane)
+			return BudgetExhausted, fmt.Sprintf("Node %s was deleted while its job runs, and may be a control plane node; nodes with a label of %s "+
+				"are updated one at a time.", other.holders[0].entry.Node, strings.Join(controlPlane, ", "))
 		default:
-			return BudgetExhausted, fmt.Sprintf("Control plane node %s is unavailable or has a job; nodes with label %s are updated one at a time.",
-				other.Name, controlPlane)
+			return BudgetExhausted, fmt.Sprintf("Control plane node %s is unavailable or has a job; nodes with a label of %s are updated one at a time.",
+				other.Name, strings.Join(controlPlane, ", "))
 		}
 	}
 	return "", ""
