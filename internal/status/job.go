@@ -51,6 +51,8 @@ type JobFacts struct {
 	// Guarded says that it is known whether the node has a guard, and Unguarded why it has none; empty while it has.
 	Guarded   bool
 	Unguarded string
+	// Unwatched is why no gateway of the node is watched while a network adapter of it is updated; empty while one is.
+	Unwatched string
 	// Unprotected is why the end of the daemon's pod could have ended a write of the job, and Uninhibited why a shutdown of the host was
 	// not put off for one; empty where nothing is known to be amiss.
 	Unprotected, Uninhibited string
@@ -105,6 +107,10 @@ func jobProtected(f JobFacts) []Condition {
 		amiss = append(amiss, "the node had no guard while the job ran: "+f.Unguarded)
 	case f.Unguarded != "":
 		amiss = append(amiss, "if the new firmware of its network adapter cuts this node off, nothing restores it after a reboot: "+f.Unguarded)
+	}
+	if f.Unwatched != "" {
+		amiss = append(amiss, "no default gateway of this node is watched, so firmware that keeps its links up and carries nothing is noticed only "+
+			"when the API server is missed: "+f.Unwatched)
 	}
 	switch {
 	case len(amiss) > 0:

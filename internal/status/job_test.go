@@ -181,6 +181,17 @@ func TestWhatCouldEndAWriteIsAConditionOfItsJob(t *testing.T) {
 	assert.Regexp(t, "do not delete the daemon's pod.*no systemd here; .*no bus", c.Message)
 }
 
+// That nothing watches what a node reaches does not show by itself.
+func TestUnwatchedIsSaid(t *testing.T) {
+	c := guarded(status.JobFacts{Guarded: true, Unwatched: "br-ex leads to no adapter of this node"})
+	assert.Equal(t, metav1.ConditionFalse, c.Status)
+	assert.Equal(t, v1alpha1.ReasonGuardUnavailable, c.Reason)
+	assert.Contains(t, c.Message, "No default gateway of this node is watched")
+	assert.Contains(t, c.Message, "br-ex leads to no adapter of this node")
+	c = guarded(status.JobFacts{Unprotected: "no systemd here", Unwatched: "the node has no default gateway"})
+	assert.Equal(t, v1alpha1.ReasonWriteUnprotected, c.Reason, "what a deleted pod ends is the greater danger")
+}
+
 // The guard is removed when the job ends, so that the condition must not promise anything from then on.
 func TestEndedJobPromisesNoGuard(t *testing.T) {
 	for _, unguarded := range []string{"", "the kubelet has no staticPodPath"} {

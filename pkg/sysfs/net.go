@@ -112,9 +112,26 @@ func (n NetInterface) PermanentAddress() string {
 
 const lowerPrefix = "lower_"
 
+// datapath is the device of the kernel's Open vSwitch. Its ports that are network devices are below it (ovs_netdev_link of
+// net/openvswitch/vport-netdev.c); its internal ports, on which a host has its addresses, are connected to nothing.
+const datapath = "ovs-system"
+
+// madeUp reports whether the kernel made an interface up that is no bridge, bond or tunnel of a program, by the entries of its directory.
+func madeUp(entries []string) bool {
+	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e string) bool {
+		return e == "device" || e == "bridge" || e == "bonding" || e == "tun_flags"
+	})
+}
+
 // Underlying lists the interfaces at the bottom of a stack of bonds, bridges and VLANs, in order of name: the interface
-// itself when it is built on none (links lower_<name>).
+// itself when it is built on none (links lower_<name>). One that the kernel made up is taken for a port of its Open vSwitch where it has
+// one: which of the others its flows use is not known, so all count.
 func Underlying(fsys fs.FS, name string) ([]string, error) {
+	ports, err := list(fsys, path.Join(netClass, datapath))
+	if err != nil {
+		return nil, err
+	}
+	hasDatapath := slices.ContainsFunc(ports, func(e string) bool { return strings.HasPrefix(e, lowerPrefix) })
 	var bottom []string
 	seen := map[string]bool{}
 	for queue := []string{name}; len(queue) > 0; queue = queue[1:] {
@@ -133,7 +150,12 @@ func Underlying(fsys fs.FS, name string) ([]string, error) {
 				queue = append(queue, below)
 			}
 		}
-		if lower == 0 {
+		switch {
+		case lower > 0:
+		case madeUp(entries) && queue[0] != datapath && hasDatapath && !seen[datapath]:
+			seen[datapath] = true
+			queue = append(queue, datapath)
+		case queue[0] != datapath:
 			bottom = append(bottom, queue[0])
 		}
 	}

@@ -14,8 +14,10 @@ import (
 type Baseline struct {
 	// Devices that existed and could be read, in order of unique id.
 	Devices []Device `json:"devices"`
-	// Gateways answered before the job.
-	Gateways []Gateway `json:"gateways,omitempty"`
+	// Gateways answered before the job. Unwatched says why there is none, where the network could be
+	// read.
+	Gateways  []Gateway `json:"gateways,omitempty"`
+	Unwatched string    `json:"unwatched,omitempty"`
 	// Arrays of drives by name, and whether each survived the loss of a drive.
 	Arrays []Array `json:"arrays,omitempty"`
 	// Reached says that the API server answered in this job before anything was changed.
@@ -24,6 +26,8 @@ type Baseline struct {
 	Before []step.Subject `json:"before,omitempty"`
 	// Kernel is the release of the kernel that ran; empty where it is not known.
 	Kernel string `json:"kernel,omitempty"`
+	// Kexec says that this kernel was started by another one.
+	Kexec bool `json:"kexec,omitempty"`
 }
 
 // Device is one device of the baseline.
@@ -216,10 +220,20 @@ func (c Checker) Take(ctx context.Context, devices []inventory.Device) Baseline 
 	if err != nil {
 		return b
 	}
+	b.Unwatched = "the node has no default gateway"
 	for _, n := range found {
-		if through := adapters(n, devices); n.Answers && len(through) > 0 {
+		through := adapters(n, devices)
+		switch {
+		case len(through) == 0:
+			b.Unwatched = fmt.Sprintf("%s leads to no adapter of this node", strings.Join(n.Ports, ", "))
+		case !n.Answers:
+			b.Unwatched = n.Address + " did not answer before the job"
+		default:
 			b.Gateways = append(b.Gateways, Gateway{Address: n.Address, Through: through})
 		}
+	}
+	if len(b.Gateways) > 0 {
+		b.Unwatched = ""
 	}
 	return b
 }

@@ -150,6 +150,9 @@ func (c Checker) look(ctx context.Context, b Baseline, targets []Target) ([]inve
 // nothing is not waited for.
 func (c Checker) Before(ctx context.Context) ([]Complaint, error) {
 	var wrong []Complaint
+	if c.Network != nil { // a gateway that nobody talked to for a while is asked, and has answered when the baseline is taken
+		_, _ = c.Network.Neighbours(ctx)
+	}
 	if c.Node != nil {
 		wrong, _ = c.unready(ctx)
 	}

@@ -67,6 +67,10 @@ func facts(s engine.Snapshot, node string) status.JobFacts {
 	if g := s.Job.Guard; g != nil {
 		f.Guarded, f.Unguarded = true, g.Missing
 	}
+	updatesNIC := slices.ContainsFunc(s.Job.Updates, func(u journal.Update) bool { return u.Class == inventory.NIC && u.Digest != "" })
+	if b := s.Job.Baseline; b != nil && updatesNIC {
+		f.Unwatched = b.Unwatched
+	}
 	for _, st := range r.Steps {
 		if st.Kind == plan.Maintenance {
 			f.MaintenanceRequested = st.Attempt > 0

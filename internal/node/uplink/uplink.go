@@ -186,7 +186,7 @@ func askKernel() ([]hop, neighbours, error) {
 				return nil, nil, fmt.Errorf("find the device of a default route: %w", err)
 			}
 			devices[next.LinkIndex] = link.Attrs().Name
-			if address, ok := netip.AddrFromSlice(next.Gw); ok {
+			if address, ok := netip.AddrFromSlice(addressOf(next)); ok {
 				hops = append(hops, hop{address: address.Unmap(), device: link.Attrs().Name})
 			}
 		}
@@ -219,11 +219,19 @@ func nextHops(routes []netlink.Route) []netlink.NexthopInfo {
 		for _, n := range r.MultiPath {
 			out = append(out, *n)
 		}
-		if r.Gw != nil {
-			out = append(out, netlink.NexthopInfo{LinkIndex: r.LinkIndex, Gw: r.Gw})
+		if r.Gw != nil || r.Via != nil {
+			out = append(out, netlink.NexthopInfo{LinkIndex: r.LinkIndex, Gw: r.Gw, Via: r.Via})
 		}
 	}
 	return out
+}
+
+// addressOf is the address of a gateway, which may be of another family than the route (RFC 8950).
+func addressOf(n netlink.NexthopInfo) net.IP {
+	if via, is := n.Via.(*netlink.Via); is {
+		return via.Addr
+	}
+	return n.Gw
 }
 
 func isDefault(n *net.IPNet) bool {
