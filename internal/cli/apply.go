@@ -253,6 +253,10 @@ func (a Applying) waitsForReboot(j journal.Job) (bool, error) {
 // refuse is a rebooter that ends the execution instead. The journal records that a reboot was requested.
 type refuse context.CancelCauseFunc
 
+// CanReboot implements engine.Rebooter: a person reboots the machine.
+func (r refuse) CanReboot(context.Context) error { return nil }
+
+// Reboot implements engine.Rebooter.
 func (r refuse) Reboot(context.Context) error {
 	r(ErrRebootPending)
 	return ErrRebootPending

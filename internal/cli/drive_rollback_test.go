@@ -48,6 +48,9 @@ func (f files) add(t *testing.T, kind simhost.ImageKind, o simhost.ImageOptions)
 // rebooter reboots the simulated machine under the engine, which no reboot ends here.
 type rebooter struct{ *stage }
 
+// CanReboot implements engine.Rebooter.
+func (r rebooter) CanReboot(context.Context) error { return nil }
+
 func (r rebooter) Reboot(context.Context) error { return r.Boot() }
 
 // updateDrive lets the engine of the daemon update the disk with the unique id, which is judged for a moment only.

@@ -47,6 +47,8 @@ type Facts struct {
 	// OtherKernel is the release of the kernel that runs and of that before the job, for people; empty where they are the same or
 	// not known.
 	OtherKernel string
+	// Kexec says that the running kernel was started by the one before it, which resets no hardware, and the one before the job was not.
+	Kexec bool
 	// Expired says that the job's deadline for the first write has passed.
 	Expired bool
 }

@@ -73,10 +73,18 @@ func (d decider) reboot() Action {
 		return d.fail(RebootFailed, "the job has already requested %d reboots", MaxReboots)
 	case d.s.State == Pending:
 		return d.write()
+	case d.f.BootID != d.s.BootID && d.f.Kexec && d.r.rebootAttempts() < MaxReboots:
+		return d.write()
+	case d.f.BootID != d.s.BootID && d.f.Kexec:
+		return d.fail(RebootFailed, "the host starts its kernels by kexec, which resets no hardware: the job requested %d reboots, and its devices were "+
+			"never reset. Run kexec -u on the node, turn off what loads the kernel (systemctl disable kexec-load), and reboot it", MaxReboots)
 	case d.f.BootID != d.s.BootID:
 		return d.succeed("the host runs under a new boot id")
+	case ret != nil && ret.Failure != nil && d.f.Waited < d.l.Reboot:
+		return d.poll("the host refuses to reboot, and is asked again: " + ret.Failure.Message)
 	case ret != nil && ret.Failure != nil:
-		return d.fail(RebootFailed, "the reboot could not be requested: %s", ret.Failure.Message)
+		return d.fail(RebootFailed, "the host refused to reboot for %s: %s; if something keeps it from shutting down, systemd-inhibit --list on the "+
+			"node names it", d.l.Reboot, ret.Failure.Message)
 	case ret == nil && d.s.Attempt < MaxAttempts && d.r.rebootAttempts() < MaxReboots && d.f.Interrupted:
 		return d.write()
 	case d.f.Waited < d.l.Reboot:
@@ -105,7 +113,7 @@ func (d decider) rebootNeeded() bool {
 			continue
 		}
 		dev, want := d.f.Devices[u.Device], d.r.Target(u.Device, d.s.Rollback)
-		rebooted := wrote.BootID != d.f.BootID
+		rebooted := wrote.BootID != d.f.BootID && !d.f.Kexec
 		if !rebooted || dev.WriteRunning || !dev.answers() || dev.Running != want && dev.holds() == want {
 			return true
 		}

@@ -1,10 +1,12 @@
 package sysfs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/jaypipes/ghw/pkg/baseboard"
@@ -112,6 +114,35 @@ func KernelRelease(fsys fs.FS) (string, error) {
 		return "", err
 	}
 	return clean(string(data)), nil
+}
+
+// Where a kernel says what started it: on x86 the type of its boot loader above four bits of a version
+// (Documentation/admin-guide/sysctl/kernel.rst, Documentation/arch/x86/boot.rst), elsewhere a property of the device tree
+// (drivers/of/kexec.c). A machine with ACPI that is no x86 says nothing.
+const (
+	bootLoaderFile = "proc/sys/kernel/bootloader_type"
+	kexecLoader    = 0xD
+	kexecProperty  = "proc/device-tree/chosen/linux,booted-from-kexec"
+)
+
+// Kexec reports whether the running kernel was started by another kernel, which resets no hardware, as far as it says so.
+func Kexec(fsys fs.FS) (bool, error) {
+	data, err := readFile(fsys, bootLoaderFile)
+	if err != nil {
+		return false, err
+	}
+	if data != nil {
+		n, err := strconv.Atoi(clean(string(data)))
+		if err != nil {
+			return false, fmt.Errorf("read %s: %w", bootLoaderFile, err)
+		}
+		return n>>4 == kexecLoader, nil
+	}
+	_, err = fs.Stat(fsys, kexecProperty)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // lockdownFile lists the levels of the kernel's lockdown and has brackets around the one in force

@@ -99,7 +99,8 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 			Machine: m.hardware, Drivers: m.hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
 			Applied: applied(host.Journal),
 		},
-		BootID: m.hardware.BootID, BootTook: systemd.Took, Kernel: m.hardware.KernelRelease, SinceBoot: reboot.SinceBoot, Limits: limits, Log: o.Log,
+		BootID: m.hardware.BootID, BootTook: systemd.Took, Kernel: m.hardware.KernelRelease, SinceBoot: reboot.SinceBoot,
+		Kexec: func() (bool, error) { return sysfs.Kexec(m.hardware.FS) }, Limits: limits, Log: o.Log,
 	}, nil
 }
 

@@ -35,7 +35,7 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 	case plan.Activate:
 		return x.returned(i, x.outliving(ctx, s, x.activate))
 	case plan.Reboot:
-		return x.returned(i, x.reboot(ctx))
+		return x.rebooting(i, x.reboot(ctx, s))
 	case plan.Release:
 		return x.ask("return the node to service", x.cfg.Maintenance.Release(ctx))
 	case plan.Verify, plan.Health:
@@ -68,6 +68,19 @@ func (x *execution) returnedOrAgain(i int, ret *step.Returned) time.Duration {
 		return wait
 	}
 	x.wait(ret.Failure.Message)
+	return retryFactor * x.cfg.Poll
+}
+
+// rebooting journals what the request for a reboot returned. A host that refuses is asked again; the wait for it begins with the first
+// refusal, whatever it says later.
+func (x *execution) rebooting(i int, ret *step.Returned) time.Duration {
+	was := x.job.Record.Steps[i].Returned
+	if refused := ret != nil && ret.Failure != nil; !refused || was == nil || was.Failure == nil {
+		if wait := x.returned(i, ret); wait > 0 || !refused {
+			return wait
+		}
+	}
+	x.wait("the host refuses to reboot, and is asked again: " + ret.Failure.Message)
 	return retryFactor * x.cfg.Poll
 }
 
@@ -161,8 +174,10 @@ func (x *execution) activate(ctx context.Context, s step.Step) *step.Returned {
 	return &step.Returned{Needs: needs, Message: reason}
 }
 
-func (x *execution) reboot(ctx context.Context) *step.Returned {
-	x.refused = false
+func (x *execution) reboot(ctx context.Context, s step.Step) *step.Returned {
+	if s.Returned == nil { // and not asked again because the host refused
+		x.refused = false
+	}
 	x.guard(ctx)
 	if err := x.cfg.Rebooter.Reboot(ctx); err != nil {
 		if ctx.Err() != nil {

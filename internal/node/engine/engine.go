@@ -47,6 +47,8 @@ type Writes interface {
 type Rebooter interface {
 	// Reboot requests a reboot and returns once the request is accepted.
 	Reboot(ctx context.Context) error
+	// CanReboot returns nil when a reboot can be requested, as far as the host can tell without one: it may still refuse.
+	CanReboot(ctx context.Context) error
 }
 
 // Health judges the host.
@@ -91,7 +93,7 @@ type Tasks interface {
 	Run(ctx context.Context, s step.Step, request journal.RequestedStep, device journal.Update) *step.Returned
 }
 
-// Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, Volatile, Free, MaxInMemory, BootTook, Kernel, SinceBoot, Limits, Poll, Grace, Elapsed,
+// Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, Volatile, Free, MaxInMemory, BootTook, Kexec, Kernel, SinceBoot, Limits, Poll, Grace, Elapsed,
 // Now, Wait, Notify and Log.
 type Config struct {
 	Journal Journal
@@ -121,6 +123,8 @@ type Config struct {
 	// BootTook is how long this boot of the host took until its own services could start; zero while that is not known, nil
 	// where it never is.
 	BootTook func(ctx context.Context) (time.Duration, error)
+	// Kexec reads whether the running kernel was started by another one; nil where nothing says so.
+	Kexec func() (bool, error)
 	// Kernel reads the release of the running kernel; nil where nothing says so.
 	Kernel func() (string, error)
 	// SinceBoot is for how long the kernel has run, by a clock that nobody sets. A wait of a node that is cut off goes on by it

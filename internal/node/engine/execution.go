@@ -33,6 +33,8 @@ type execution struct {
 	// copies are the largest copies of images that tools of this job get on disk, in bytes, by directory, as far as this process has seen
 	// the images.
 	copies map[string]int64
+	// reboots says that a device of the job takes its firmware at a reboot, as the running preflight found it.
+	reboots bool
 	// silent is for a job that never runs: it is journalled and not published.
 	silent bool
 	// moved is when the running step last made progress, and overdue the message when that is too long ago.
@@ -116,6 +118,9 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 		}
 	}
 	f.Waited = now - x.since
+	if s := x.job.CurrentStep(); s != nil && s.Kind == plan.Reboot {
+		f.Kexec = x.kexec() && !x.baseline().Kexec
+	}
 	x.askMaintenance(ctx, &f)
 	x.askHealth(ctx, &f)
 	return f, nil

@@ -255,6 +255,18 @@ func (x *execution) otherKernel() string {
 	return ""
 }
 
+// kexec reports whether another kernel started the one that runs, as far as it says so.
+func (x *execution) kexec() bool {
+	if x.cfg.Kexec == nil {
+		return false
+	}
+	is, err := x.cfg.Kexec()
+	if err != nil {
+		x.cfg.Log.Debug("What started the kernel is not known", "job", x.job.Name, "err", err)
+	}
+	return is
+}
+
 // kernel is the release of the kernel that runs; empty where it is not known.
 func (x *execution) kernel() string {
 	if x.cfg.Kernel == nil {

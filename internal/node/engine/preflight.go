@@ -25,7 +25,7 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 		return failed(s, step.JobRejected, x.cfg.Volatile)
 	}
 	ret := &step.Returned{}
-	x.arrays, x.replaced, x.copies = map[string]string{}, "", nil
+	x.arrays, x.replaced, x.copies, x.reboots = map[string]string{}, "", nil, false
 	for _, u := range x.job.Updates {
 		drv, failure, again := x.check(ctx, u)
 		if failure != nil {
@@ -41,6 +41,11 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 	if ret.Failure == nil {
 		if err := x.room(); err != nil {
 			return again(failed(s, step.NodeDiskFull, err.Error()))
+		}
+	}
+	if ret.Failure == nil && x.reboots && !x.job.Record.Wrote() {
+		if err := x.cfg.Rebooter.CanReboot(ctx); err != nil {
+			return again(failed(s, step.UnhealthyBefore, fmt.Sprintf("nothing was changed, because the host cannot be rebooted: %v", err)))
 		}
 	}
 	if ret.Failure == nil && x.job.Baseline == nil {
@@ -80,7 +85,7 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 			b.Before = append(b.Before, c.Subject)
 		}
 	}
-	b.Kernel = x.kernel()
+	b.Kernel, b.Kexec = x.kernel(), x.kexec()
 	for i := range b.Arrays {
 		b.Arrays[i].Drive = x.update(x.arrays[b.Arrays[i].Name]).UniqueID
 	}
@@ -166,6 +171,7 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	if needs.Outcome == plan.UpToDate {
 		return nil, false
 	}
+	x.reboots = x.reboots || fw.Activation == inventory.ActivateReboot
 	if failure := x.switchedOff(u); failure != nil {
 		return failure, false
 	}

@@ -36,16 +36,37 @@ func (h Host) query(timeout time.Duration, args ...string) command.Command {
 	return command.Command{Argv: append(slices.Clone(h.Systemctl), args...), Kind: command.Query, Timeout: timeout}
 }
 
+// throughFirmware keeps systemctl from starting a kernel that somebody has loaded, or user space alone, in place of a reboot: neither
+// resets any hardware (docs/ENVIRONMENT.md of systemd). Older versions know one of them, or none.
+var throughFirmware = []string{"SYSTEMCTL_SKIP_AUTO_KEXEC=1", "SYSTEMCTL_SKIP_AUTO_SOFT_REBOOT=1"}
+
 // Reboot requests a reboot. It returns nil once the request is accepted; only the boot id says whether the
 // host rebooted.
 func (h Host) Reboot(ctx context.Context) error {
 	c := h.query(timeout, "reboot")
+	c.Env = throughFirmware
 	res, err := h.Runner.Run(ctx, c)
 	if err != nil {
 		return fmt.Errorf("request reboot: %w", err)
 	}
 	if res.ExitCode != 0 {
 		return fmt.Errorf("request reboot: %w", command.Failed(c, res, errors.New("the host refused")))
+	}
+	return nil
+}
+
+// askTimeout bounds a question that the service manager answers at once.
+const askTimeout = 10 * time.Second
+
+// CanReboot returns nil when the host's service manager answers. Nothing but the request itself asks whether it would reboot.
+func (h Host) CanReboot(ctx context.Context) error {
+	c := h.query(askTimeout, "show", "--property=Version")
+	res, err := h.Runner.Run(ctx, c)
+	if err == nil && res.ExitCode != 0 {
+		err = command.Failed(c, res, errors.New("the host refused"))
+	}
+	if err != nil {
+		return fmt.Errorf("ask the service manager of the host: %w", err)
 	}
 	return nil
 }
@@ -60,13 +81,10 @@ const (
 	entered = "ActiveEnterTimestampMonotonic"
 )
 
-// tookTimeout bounds the question how long the boot took.
-const tookTimeout = 10 * time.Second
-
 // Took is how long this boot took by the host's own account: from the start of the kernel until its services could start; zero
 // while that is not known. What services wait for is no part of it, nor is what runs later, such as a container.
 func (h Host) Took(ctx context.Context) (time.Duration, error) {
-	c := h.query(tookTimeout, "show", "--property="+entered, sysinit)
+	c := h.query(askTimeout, "show", "--property="+entered, sysinit)
 	res, err := h.Runner.Run(ctx, c)
 	if err != nil {
 		return 0, fmt.Errorf("ask how long the boot took: %w", err)

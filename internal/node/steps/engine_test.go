@@ -41,6 +41,9 @@ func newHost(t *testing.T) *host {
 }
 
 // Reboot reboots the machine and ends the process, which asked for it.
+// CanReboot implements engine.Rebooter.
+func (h *host) CanReboot(context.Context) error { return nil }
+
 func (h *host) Reboot(context.Context) error {
 	h.boots++
 	h.sim.Reboot()

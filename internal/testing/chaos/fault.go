@@ -54,7 +54,7 @@ const (
 	// Truncate and Flip damage an image on its way.
 	Truncate Kind = "truncate"
 	Flip     Kind = "flip"
-	// IgnoreReboot accepts the request for a reboot and does nothing; RefuseReboot fails it; SlowReboot begins it so late
+	// IgnoreReboot accepts the request for a reboot and does nothing; RefuseReboot fails it once, for a while or for ever; SlowReboot begins it so late
 	// that the daemon is started once more under the old boot; SlowBoot makes the host need very long.
 	IgnoreReboot Kind = "ignore-reboot"
 	RefuseReboot Kind = "refuse-reboot"
@@ -71,6 +71,8 @@ const (
 	// FetchFails keeps images from being fetched for a while; FetchRefused says that the image will never be had.
 	FetchFails   Kind = "fetch-fails"
 	FetchRefused Kind = "fetch-refused"
+	// Kexec loads a kernel that the host starts without a reset, once or three times.
+	Kexec Kind = "kexec"
 	// CheckFails makes an executable of required.d fail, for a minute or an hour.
 	CheckFails Kind = "check-fails"
 	// APIErrors makes the API server answer errors for a while. A node whose update needs to be taken back does not wait for it.
@@ -82,7 +84,7 @@ const (
 // harmless faults explain no complaint about sound firmware: they end processes, take the cluster away or change the time.
 var harmless = []Kind{
 	KillDaemon, Stop, Upgrade, DiskFull, ReadOnly, SyncFails, APIAway, ClockStep, Cancel, Truncate, Flip, IgnoreReboot, RefuseReboot,
-	SlowReboot, LatePod, ClockLost, SlowMaintenance, LapsedMaintenance, FetchFails, FetchRefused, APIErrors, BystanderDies,
+	SlowReboot, Kexec, LatePod, ClockLost, SlowMaintenance, LapsedMaintenance, FetchFails, FetchRefused, APIErrors, BystanderDies,
 }
 
 // Fault is one fault at one boundary.
@@ -207,6 +209,8 @@ var families = []family{
 	{[]Kind{IgnoreReboot, RefuseReboot, SlowReboot, SlowBoot}, 1, on(Before, opReboot)},
 	{[]Kind{APIErrors}, 2, at(opPass, opState, opReady, opWrite, opReboot)},
 	{[]Kind{BystanderDies}, 1, at(opPass, opReboot)},
+	{[]Kind{RefuseReboot}, 3, on(Before, opReboot)},
+	{[]Kind{Kexec}, 2, at(opWrite, opReboot)},
 }
 
 // possible lists the faults that can be injected at the boundary with this number.

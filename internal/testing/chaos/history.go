@@ -34,6 +34,7 @@ const (
 	EventTorn        EventKind = "write is torn"
 	EventTask        EventKind = "step of a driver begins"
 	EventReboot      EventKind = "reboot is asked for"
+	EventRefused     EventKind = "reboot is refused"
 	EventBroken      EventKind = "state is broken"
 	EventAfterEnd    EventKind = "the job has ended"
 	EventCutOff      EventKind = "node is cut off"
@@ -43,6 +44,9 @@ const (
 	EventQuiet       EventKind = "the host is left alone"
 	EventQuietOver   EventKind = "the host was left alone"
 )
+
+// byKexec is the detail of a boot that reset nothing.
+const byKexec = "by kexec"
 
 // changes reports whether the event is an operation that changes a device or the host.
 func (k EventKind) changes() bool {

@@ -168,13 +168,25 @@ func (h host) WriteRunning(lock string) (bool, error) {
 	return d != nil && d.running(), nil
 }
 
+// CanReboot implements engine.Rebooter.
+func (h host) CanReboot(context.Context) error { return nil }
+
+// refusals are for how long a host refuses to reboot, by the variant of the fault: a moment, a while, and for ever.
+var refusals = []time.Duration{time.Second, 10 * time.Minute, 1000 * time.Hour}
+
 // Reboot implements engine.Rebooter.
 func (h host) Reboot(context.Context) error {
 	h.point(opReboot, Before, "")
-	h.note(Event{Kind: EventReboot})
-	switch kind, _ := h.takePending(); kind {
-	case RefuseReboot:
+	kind, arg := h.takePending()
+	if kind == RefuseReboot {
+		h.refuses = h.now + refusals[arg%len(refusals)]
+	}
+	if h.now < h.refuses {
+		h.note(Event{Kind: EventRefused})
 		return errors.New("the init system does not answer")
+	}
+	h.note(Event{Kind: EventReboot})
+	switch kind {
 	case IgnoreReboot:
 		return nil
 	case SlowReboot:

@@ -40,6 +40,8 @@ type judge struct {
 	reads   map[string]Event
 	// cutOff is when the node was cut off by its own firmware; zero while it is not.
 	cutOff time.Duration
+	// reset says that the host was reset since the last write.
+	reset bool
 	// harm says that a fault was injected that explains a complaint about sound firmware.
 	harm bool
 	// bereaved says that a drive died that is none of the jobs'.
@@ -76,6 +78,8 @@ func (j *judge) event(e Event) {
 		j.asked = false
 	case EventMaintenance:
 		j.answered, j.asked = e.Maintenance, true
+	case EventBoot:
+		j.reset = j.reset || e.Detail != byKexec
 	case EventCutOff:
 		j.cutOff = e.Time
 	case EventReachable:
@@ -164,6 +168,7 @@ func (j *judge) change(e Event) {
 	case EventTask:
 		return // it leaves the firmware alone
 	case EventWrite, EventRevert:
+		j.reset = false
 		j.write(e, *s)
 	}
 	j.changed[e.Job.UID] = append(j.changed[e.Job.UID], e)
@@ -374,6 +379,9 @@ func (j *judge) failed(s snapshot) {
 	}
 	if !j.harm && s.sound() {
 		j.sound(s)
+	}
+	if r.Failure.Reason == step.PowerCycleRequired && len(j.changed[s.job.UID]) > 0 && !j.reset {
+		j.violate("Reset", "a device is said to need its power removed though the host was never reset: %s", r.Failure.Message)
 	}
 	inService := !s.held && !r.Released && !r.UnderHold
 	switch {

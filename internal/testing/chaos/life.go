@@ -204,6 +204,7 @@ func (w *world) config() engine.Config {
 		BootID:    func() (string, error) { w.point(opPass, Before, ""); return w.bootID(), nil },
 		BootTook:  func(context.Context) (time.Duration, error) { return w.bootTook, nil },
 		SinceBoot: func() (time.Duration, error) { return w.now - w.bootedAt, nil },
+		Kexec:     func() (bool, error) { return w.kexec, nil },
 		Limits: step.Limits{
 			Read: 2 * time.Minute, Reboot: 15 * time.Minute, Health: 5 * time.Minute, Boot: 30 * time.Minute,
 			Maintenance: 10 * time.Minute, Isolation: 10 * time.Minute,

@@ -122,6 +122,9 @@ func sabotages(t *testing.T) map[string]sabotage {
 				}
 			}, "Spared",
 		},
+		"a kernel that is taken for a reset": {
+			"nic-reboot", func(_ *world, c *engine.Config) { c.Kexec = nil }, "Reset",
+		},
 		"a node that waits for hours before it helps itself": {
 			"cut-off-by-its-nic", func(_ *world, c *engine.Config) { c.Limits.Isolation = 5 * time.Hour }, "Alone",
 		},

@@ -55,6 +55,10 @@ func (w *world) strike(f Fault, o Op) {
 		}
 	case SlowBoot:
 		w.slow = true
+	case Kexec:
+		if !w.kexec { // a host that did so before the job looks as one whose boot loader does
+			w.kexecs = 1 + 2*(f.Arg%2)
+		}
 	case LatePod:
 		w.late = longFault
 	case ClockLost:
@@ -155,7 +159,12 @@ func (w *world) restartHost(f Fault, cut bool) {
 		d.gone = true
 		w.sim.Remove(bystanderID)
 	}
-	w.sim.Reboot()
 	w.booted = true
+	if w.kexec = w.kexecs > 0 && !cut; w.kexec {
+		w.kexecs--
+		w.note(Event{Kind: EventBoot, Detail: byKexec})
+		return
+	}
+	w.sim.Reboot()
 	w.note(Event{Kind: EventBoot})
 }

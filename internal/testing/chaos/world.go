@@ -62,8 +62,13 @@ type world struct {
 	erring              time.Duration
 	dying               bool
 	readOnly, wasCutOff bool
-	rebootAt            time.Duration
-	slow                bool // the next boot takes very long
+	// refuses is until when the host refuses to reboot. kexecs counts the next boots that reset nothing, and kexec says that the last one
+	// was such.
+	refuses  time.Duration
+	kexecs   int
+	kexec    bool
+	rebootAt time.Duration
+	slow     bool // the next boot takes very long
 	// imagesBack and checksPass are when images can be fetched, and the executables of required.d pass, again.
 	imagesBack, checksPass time.Duration
 	// late is how long after the next boot the daemon is started, and clock how far the time of day is off then.

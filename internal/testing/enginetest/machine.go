@@ -40,7 +40,14 @@ type Machine struct {
 	booted         time.Time
 	RebootWanted   bool
 	IgnoresReboots bool
-	OnBoot         func()
+	// NoInit is why no reboot could be requested, and RefusesReboot why a request is refused now; nil for no reason. RebootsAsked counts requests.
+	NoInit        error
+	RefusesReboot func() error
+	RebootsAsked  int
+	// Kexecs counts the next boots that start a kernel without a reset, and Kexec says that the last one was such.
+	Kexecs int
+	Kexec  bool
+	OnBoot func()
 	// LinkDown takes the links of all adapters down after the first boot.
 	LinkDown  bool
 	NodeReady bool
@@ -250,7 +257,11 @@ func (m *Machine) Live(submit ...journal.Job) (view journal.View, over bool) {
 		<-time.After(5 * time.Minute) // under the synctest of the caller
 		m.Boot++
 		m.booted = time.Now()
-		m.Sim.Reboot()
+		if m.Kexec = m.Kexecs > 0; m.Kexec {
+			m.Kexecs--
+		} else {
+			m.Sim.Reboot()
+		}
 		if m.OnBoot != nil {
 			m.OnBoot()
 		}
@@ -280,6 +291,7 @@ func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 		BootTook:  func(context.Context) (time.Duration, error) { return m.BootTook, nil },
 		BootID:    func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
 		Kernel:    func() (string, error) { return m.Kernel, nil },
+		Kexec:     func() (bool, error) { return m.Kexec, nil },
 		SinceBoot: func() (time.Duration, error) { return time.Since(m.booted), nil },
 		Grace:     time.Minute, Limits: m.Limits, Wait: m.Wait, Guard: m.Guard, Volatile: m.Volatile, Free: m.Free, MaxInMemory: m.MaxInMemory,
 		Notify: func(s engine.Snapshot) {
@@ -395,8 +407,17 @@ func (m *Machine) Protects(context.Context) error {
 	return m.Protection()
 }
 
+// CanReboot implements engine.Rebooter.
+func (m *Machine) CanReboot(context.Context) error { return m.NoInit }
+
 // Reboot implements engine.Rebooter. The reboot happens once the process has ended.
 func (m *Machine) Reboot(context.Context) error {
+	m.RebootsAsked++
+	if m.RefusesReboot != nil {
+		if err := m.RefusesReboot(); err != nil {
+			return err
+		}
+	}
 	m.failpoint()
 	if !m.IgnoresReboots {
 		m.RebootWanted = true

@@ -66,6 +66,12 @@ func wirings() []Mutant {
 		daemon("the state of another machine is taken over", "internal/node/state/state.go", "TestForeignStateIsSetAside",
 			"o.Machine.isOther(s.Before.Machine)", "false"),
 		daemon("a guard works on the state of another machine", "internal/node/state/claim.go", "TestForeignStateIsSetAside", "err == nil && stamp != nil &&", "err != nil && stamp != nil &&"),
+		daemon("a gateway of another family is not watched", "internal/node/uplink/uplink.go", "TestNextHopOfOtherFamily", "r.Gw != nil || r.Via != nil", "r.Gw != nil"),
+		{What: "a gateway behind Open vSwitch is not watched", File: "pkg/sysfs/net.go", Packages: []string{"internal/node/uplink"}, Run: "^TestGatewayBehindOVS$",
+			Old: "case madeUp(entries) && queue[0]", New: "case !madeUp(entries) && queue[0]"},
+		daemon("a gateway that nobody talks to is not watched", "internal/node/health/checker.go", "TestIdleGatewayIsRecorded", "_, _ = c.Network.Neighbours(ctx)", "_ = c.Network"),
+		daemon("that no gateway is watched is not said", "internal/status/job.go", "TestUnwatchedIsSaid", `if f.Unwatched != "" {`, `if f.Unwatched == "\n" {`),
+		daemon("two members of etcd are away at once", "internal/schedule/topology.go", "TestEtcdNodesCount", `"node-role.kubernetes.io/etcd", `, ""),
 		daemon("the archive is never pruned", node+"run.go", "TestWithoutAnAPIServer", "pruneArchive(ctx, e.log, e.discovery, e.archive); ", ""),
 	}
 }

@@ -8,11 +8,17 @@ import (
 )
 
 // systemctl understands "reboot", which is refused while a shutdown is inhibited, as systemd 257 and later do for root too,
-// and "show" for how far the boot was when.
+// and "show" for how far the boot was when, and for its version.
 func systemctl(c *call) (int, error) {
 	if slices.Equal(c.argv[1:], []string{"show", "--property=ActiveEnterTimestampMonotonic", "sysinit.target"}) {
 		return c.run("", "query", func() (int, error) {
 			_, err := fmt.Fprint(c.stdout, "ActiveEnterTimestampMonotonic=8870955\n")
+			return 0, err
+		})
+	}
+	if slices.Equal(c.argv[1:], []string{"show", "--property=Version"}) {
+		return c.run("", "query", func() (int, error) {
+			_, err := fmt.Fprint(c.stdout, "Version=257.9-1~deb13u1\n")
 			return 0, err
 		})
 	}
