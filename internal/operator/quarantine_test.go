@@ -196,7 +196,7 @@ func TestAnImageForbiddenBeforehand(t *testing.T) {
 	p.node("n1")
 	p.assign()
 	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n1-bios"}}
-	p.eventually("the device is assigned", func() bool { return p.get(d) && d.Spec.Firmware != nil })
+	p.eventually("the device is assigned", func() bool { return p.get(d) && d.Spec.Firmware != nil && d.Spec.Firmware.Digest != "" })
 	p.observe("n1", d.Generation)
 	p.awaitBlocked("n1")
 	assert.Empty(t, p.jobs("n1"))
