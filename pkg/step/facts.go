@@ -149,7 +149,7 @@ func Wanted(r Record) []string {
 	switch s := r.Steps[i]; {
 	case s.Device != "":
 		return []string{s.Device}
-	case (s.Kind == plan.Maintenance || s.Kind == plan.Reboot) && s.State == Pending:
+	case s.Kind == plan.Maintenance && s.State == Pending, s.Kind == plan.Reboot && (s.State == Pending || refused(s)):
 		var all []string
 		for _, u := range r.Updates {
 			all = append(all, u.Device)

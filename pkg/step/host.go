@@ -67,7 +67,7 @@ func (d decider) reboot() Action {
 	switch ret := d.s.Returned; {
 	case d.s.State == Pending && !d.rebootNeeded():
 		return d.skip("nothing needs a reboot")
-	case d.s.State == Pending && d.writing():
+	case (d.s.State == Pending || d.refused()) && d.writing():
 		return d.await("a write to a device is still running; the host is not rebooted under it")
 	case d.s.State == Pending && d.r.rebootAttempts() >= MaxReboots:
 		return d.fail(RebootFailed, "the job has already requested %d reboots", MaxReboots)
@@ -80,9 +80,9 @@ func (d decider) reboot() Action {
 			"never reset. Run kexec -u on the node, turn off what loads the kernel (systemctl disable kexec-load), and reboot it", MaxReboots)
 	case d.f.BootID != d.s.BootID:
 		return d.succeed("the host runs under a new boot id")
-	case ret != nil && ret.Failure != nil && d.f.Waited < d.l.Reboot:
-		return d.poll("the host refuses to reboot, and is asked again: " + ret.Failure.Message)
-	case ret != nil && ret.Failure != nil:
+	case d.refused() && d.f.Waited < d.l.Reboot:
+		return d.inMaintenance(d.poll("the host refuses to reboot, and is asked again: " + ret.Failure.Message))
+	case d.refused():
 		return d.fail(RebootFailed, "the host refused to reboot for %s: %s; if something keeps it from shutting down, systemd-inhibit --list on the "+
 			"node names it", d.l.Reboot, ret.Failure.Message)
 	case ret == nil && d.s.Attempt < MaxAttempts && d.r.rebootAttempts() < MaxReboots && d.f.Interrupted:
@@ -92,6 +92,11 @@ func (d decider) reboot() Action {
 	}
 	return d.fail(RebootFailed, "the host did not reboot within %s: its boot id is unchanged", d.l.Reboot)
 }
+
+// refused reports whether the host runs on because it refused the reboot.
+func (d decider) refused() bool { return refused(d.s) && d.f.BootID == d.s.BootID }
+
+func refused(s Step) bool { return s.Returned != nil && s.Returned.Failure != nil }
 
 func (d decider) writing() bool {
 	for _, dev := range d.f.Devices {

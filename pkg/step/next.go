@@ -133,7 +133,10 @@ func (d decider) fresh() bool { return d.s.State == Pending || d.f.Interrupted }
 // write begins an attempt of a step that writes, if the maintenance allows it. The first write of a job needs a
 // maintenance that is known to be ready. Once something was written, the job goes on even if the API server is
 // unreachable.
-func (d decider) write() Action {
+func (d decider) write() Action { return d.inMaintenance(d.begin()) }
+
+// inMaintenance is the action, if the node is still out of service.
+func (d decider) inMaintenance(act Action) Action {
 	lost := func(format string, args ...any) Action {
 		a := d.fail(MaintenanceLost, format, args...)
 		a.Failure.Held = (d.r.Wrote() || d.r.Inherited) && !d.r.UnderHold
@@ -146,9 +149,9 @@ func (d decider) write() Action {
 	case d.s.Kind != plan.Reboot && d.s.Attempt >= d.attempts():
 		return d.fail(AttemptsExhausted, "the step has already been started %d times", d.s.Attempt)
 	case d.f.Maintenance == MaintenanceReady:
-		return d.begin()
+		return act
 	case d.f.Maintenance == MaintenanceUnknown && d.r.Wrote():
-		return d.begin()
+		return act
 	case d.f.Maintenance == MaintenanceUnknown:
 		return d.await("it is not known whether the node is still in maintenance")
 	case d.f.Maintenance == MaintenanceRequested && d.f.Waited < d.l.Maintenance:

@@ -30,6 +30,21 @@ func TestRefusedRebootIsRepeated(t *testing.T) {
 	}
 }
 
+// Meanwhile a person may return the node, or another program write to a device.
+func TestRefusedRebootStaysSafe(t *testing.T) {
+	f := ready
+	f.Maintenance = step.MaintenanceNone
+	a := next(refused(), f)
+	require.NotNil(t, a.Failure, a.Message)
+	assert.Equal(t, step.MaintenanceLost, a.Failure.Reason)
+
+	assert.NotEmpty(t, step.Wanted(refused()))
+	f = ready
+	f.Devices = map[string]step.Device{step.Wanted(refused())[0]: {WriteRunning: true}}
+	a = next(refused(), f)
+	assert.Equal(t, step.Await, a.Verb, a.Message)
+}
+
 func TestEndlessInhibitor(t *testing.T) {
 	f := ready
 	f.Waited = step.DefaultLimits().Reboot
