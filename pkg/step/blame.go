@@ -108,9 +108,13 @@ func (c Case) retry(charged []string) Judgement {
 				gone = append(gone, was.Message)
 			}
 		}
-		return Judgement{Guilt: Convicted, Devices: guilty, Message: fmt.Sprintf(
-			"With the previous firmware on %s this is mended: %s; so the image of %s is blamed. The rest is not mended by it",
-			restored, strings.Join(gone, "; "), strings.Join(guilty, ", "))}
+		message := fmt.Sprintf("With the previous firmware on %s this is mended: %s; so the image of %s is blamed. The rest is not mended by it",
+			restored, strings.Join(gone, "; "), strings.Join(guilty, ", "))
+		also := accused(others, c.Without)
+		if len(also) > 0 {
+			message += ", and the image of " + strings.Join(also, ", ") + " is blamed for what is wrong with it"
+		}
+		return Judgement{Guilt: Convicted, Devices: append(guilty, also...), Message: message}
 	}
 	j := Judgement{Guilt: Suspected, Evidence: OfNode}
 	if len(untried) > 0 {
@@ -135,6 +139,13 @@ func (c Case) rest(others []Update) []string {
 	})
 }
 
+// accused are those of the devices that a complaint names for more than its network.
+func accused(devices []Update, complaints []Complaint) []string {
+	return named(slices.DeleteFunc(slices.Clone(devices), func(u Update) bool {
+		return !slices.ContainsFunc(complaints, func(w Complaint) bool { return !w.Before && w.Device == u.Device && !w.Subject.network() })
+	}))
+}
+
 // untried reports whether a device that was restored does not run its previous firmware.
 func (c Case) untried(u Update) bool {
 	return slices.ContainsFunc(c.Without, func(w Complaint) bool { return w.Device == u.Device && w.Subject.Kind == VersionSubject })
@@ -149,11 +160,15 @@ const (
 	mended
 )
 
-// fate of a complaint with the new firmware. Executables run only where nothing else is wrong.
+// fate of a complaint with the new firmware. Executables run only where nothing else is wrong. An array that threw a drive out does not take
+// it back by itself, whatever firmware that runs.
 func (c Case) fate(was Complaint) fate {
 	onlyChecks := !slices.ContainsFunc(c.Without, func(w Complaint) bool { return w.Subject.Kind != CheckSubject })
 	switch {
 	case slices.ContainsFunc(c.Without, func(w Complaint) bool { return w.Subject.covers(was.Subject) }):
+		if was.Subject.Kind == ArraySubject && was.Device != "" {
+			return unclear
+		}
 		return stays
 	case was.Subject.Kind == ReadySubject && c.Alone, was.Subject.Kind == CheckSubject && (c.Alone || !onlyChecks):
 		return unclear
