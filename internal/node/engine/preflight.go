@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"syscall"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -48,7 +51,7 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 			return again(failed(s, step.UnhealthyBefore, fmt.Sprintf("nothing was changed, because the host cannot be rebooted: %v", err)))
 		}
 	}
-	if ret.Failure == nil && x.job.Baseline == nil {
+	if ret.Failure == nil && (x.job.Baseline == nil || x.job.Record.Inherited && !x.job.Record.Wrote()) {
 		if reason, err := x.takeBaseline(ctx); err != nil {
 			ret = again(failed(s, reason, err.Error()))
 		}
@@ -57,7 +60,7 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 }
 
 // takeBaseline records what the host has. A complaint that exists already could not be told from one of the new firmware afterwards,
-// so the job waits until there is none.
+// so the job waits until there is none. A job that goes on with the baseline of the one that held the node adds what is wrong now.
 func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 	// What is wrong on a node that an earlier job holds is what the job is to mend.
 	mends := x.job.Record.Inherited
@@ -78,8 +81,14 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 			return step.ReadFailed, fmt.Errorf("%s cannot be read, so its health before the job is not known: %w", x.deviceOf(d.UniqueID), d.Err)
 		}
 	}
-	b := x.cfg.Health.Take(ctx, devices)
-	b.Expect(x.job.Expected, devices)
+	var b health.Baseline
+	if was := x.job.Baseline; was != nil {
+		b = *was
+		b.Before, b.Arrays = nil, slices.Clone(was.Arrays)
+	} else {
+		b = x.cfg.Health.Take(ctx, devices)
+		b.Expect(x.job.Expected, devices)
+	}
 	if mends {
 		for _, c := range append(wrong, b.Compare(devices)...) {
 			b.Before = append(b.Before, c.Subject)
@@ -88,6 +97,9 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 	b.Kernel, b.Kexec = x.kernel(), x.kexec()
 	for i := range b.Arrays {
 		b.Arrays[i].Drive = x.update(x.arrays[b.Arrays[i].Name]).UniqueID
+	}
+	if x.job.Baseline != nil && reflect.DeepEqual(*x.job.Baseline, b) {
+		return "", nil
 	}
 	next := x.job
 	next.Baseline = &b

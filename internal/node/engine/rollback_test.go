@@ -319,6 +319,22 @@ func TestHeldNodeRemembersWhatIsWrong(t *testing.T) {
 	})
 }
 
+// So it is where the job goes on with what was there before the one that holds the node.
+func TestTakeoverKnowsWhatIsWrong(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		nic := m.ReadBackNIC(inventory.ActivateReboot)
+		bios := m.AddWith(inventory.BIOS, "bios0", inventory.Firmware{Activation: inventory.ActivateReboot, Rollback: inventory.RollbackReadBack})
+		m.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+		all := m.IDs
+		m.OnBoot = func() { m.IDs = all[:2] }
+		requireFailed(t, m.Run(m.Job("j", nic)), "j", step.Unhealthy, true)
+		next := requireFailed(t, m.Run(m.Job("next", bios)), "next", step.Unhealthy, true)
+		assert.Nil(t, next.Record.Rollback, "the drive was gone before")
+		assert.Empty(t, next.Record.Failure.Blames)
+		assert.Contains(t, next.Record.Failure.Message, "disk0", "it is still missed")
+	})
+}
+
 // An array whose drive the job changes is the drive's; any other is not.
 func TestArrayIsItsDrives(t *testing.T) {
 	for of, blamed := range map[string]bool{"disk0": true, "disk1": false} {
