@@ -64,11 +64,28 @@ func known(id string) string {
 func (m Machine) isOther(of Machine) bool {
 	switch {
 	case m.UUID != "" && of.UUID != "":
-		return m.UUID != of.UUID
+		return m.UUID != of.UUID && m.UUID != otherOrder(of.UUID)
 	case m.Serial != "" && of.Serial != "":
 		return m.Serial != of.Serial
 	}
 	return m.System != "" && of.System != "" && m.System != of.System
+}
+
+// otherOrder is a UUID with the bytes of its first three fields in the other order. SMBIOS 2.6 said which one is meant, and a new BIOS or
+// kernel may read the same table in another way than the one before.
+func otherOrder(uuid string) string {
+	if len(uuid) != 36 {
+		return uuid
+	}
+	fields := strings.Split(uuid[:18], "-")
+	for i, field := range fields {
+		swapped := ""
+		for ; len(field) > 1; field = field[2:] {
+			swapped = field[:2] + swapped
+		}
+		fields[i] = swapped
+	}
+	return strings.Join(fields, "-") + uuid[18:]
 }
 
 // or is the machine with what was known of it before and is not known now.

@@ -84,19 +84,21 @@ func TestWhoseStateItIs(t *testing.T) {
 		was, is state.Machine
 		foreign bool
 	}{
-		"same":                          {first, first, false},
-		"never asked":                   {state.Machine{}, first, false},
-		"not asked now":                 {first, state.Machine{}, false},
-		"new system, same machine":      {first, state.Machine{UUID: first.UUID, Serial: first.Serial, System: "bb"}, false},
-		"swapped board":                 {first, state.Machine{UUID: "4c4c4544-0044", Serial: "J7", System: "aa"}, true},
-		"clone under one serial number": {first, state.Machine{UUID: "4c4c4544-0044", Serial: "J1001", System: "aa"}, true},
-		"serial number alone":           {state.Machine{Serial: "J1"}, state.Machine{UUID: "x", Serial: "J2"}, true},
-		"serial number alone, the same": {state.Machine{Serial: "J1"}, state.Machine{UUID: "x", Serial: "J1", System: "bb"}, false},
-		"no tables, another system":     {state.Machine{System: "aa"}, state.Machine{System: "bb"}, true},
-		"no tables, the same system":    {state.Machine{System: "aa"}, state.Machine{System: "aa"}, false},
-		"tables that were forgotten":    {first, state.Machine{System: "aa"}, false},
-		"tables and another system":     {first, state.Machine{System: "bb"}, true},
-		"nothing that both have":        {state.Machine{UUID: "x"}, state.Machine{System: "bb"}, false},
+		"same":                           {first, first, false},
+		"never asked":                    {state.Machine{}, first, false},
+		"not asked now":                  {first, state.Machine{}, false},
+		"new system, same machine":       {first, state.Machine{UUID: first.UUID, Serial: first.Serial, System: "bb"}, false},
+		"swapped board":                  {first, state.Machine{UUID: "4c4c4544-0044", Serial: "J7", System: "aa"}, true},
+		"clone under one serial number":  {first, state.Machine{UUID: "4c4c4544-0044", Serial: "J1001", System: "aa"}, true},
+		"a UUID in the other byte order": {state.Machine{UUID: "4c4c4544-0039-5110-8057-b1c04f4a5931"}, state.Machine{UUID: "44454c4c-3900-1051-8057-b1c04f4a5931"}, false},
+		"a UUID that differs at its end": {state.Machine{UUID: "4c4c4544-0039-5110-8057-b1c04f4a5931"}, state.Machine{UUID: "44454c4c-3900-1051-8057-b1c04f4a5932"}, true},
+		"serial number alone":            {state.Machine{Serial: "J1"}, state.Machine{UUID: "x", Serial: "J2"}, true},
+		"serial number alone, the same":  {state.Machine{Serial: "J1"}, state.Machine{UUID: "x", Serial: "J1", System: "bb"}, false},
+		"no tables, another system":      {state.Machine{System: "aa"}, state.Machine{System: "bb"}, true},
+		"no tables, the same system":     {state.Machine{System: "aa"}, state.Machine{System: "aa"}, false},
+		"tables that were forgotten":     {first, state.Machine{System: "aa"}, false},
+		"tables and another system":      {first, state.Machine{System: "bb"}, true},
+		"nothing that both have":         {state.Machine{UUID: "x"}, state.Machine{System: "bb"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openOn(t, usedOn(t, c.was), c.is)
