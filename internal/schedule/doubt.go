@@ -26,7 +26,7 @@ func (p *pass) loadDoubts() {
 				switch {
 				case e.Verdict == OnTrial:
 					o.doubts = append(o.doubts, doubt{e.Target, fmt.Sprintf("Job %s on node %s restores the previous firmware to see whether the update of %s "+
-						"is at fault; no further node begins meanwhile.", j.Name, j.Node, e.Target)})
+						"is at fault; no further node begins meanwhile. What it waits for: kubectl describe firmwarejob/%s.", j.Name, j.Node, e.Target, j.Name)})
 				case e.Verdict == Acquitted && j.State == Held:
 					acquitted[e.Target] = append(acquitted[e.Target], j)
 				}
