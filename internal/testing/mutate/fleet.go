@@ -44,7 +44,7 @@ func cordons() []Mutant {
 		{What: "the cordon of a person counts as that of the maintenance", File: state, Old: "case was == is:", New: "case was.Node == is.Node:", Packages: in, Run: contract},
 		{What: "a queued job takes a node that somebody else has", File: "internal/schedule/admit.go", Old: "if c.node.Taken == \"\" {", New: "if c.node.Taken == \"\" || c.node.Cordoned {"},
 		{What: "a cordoned node is not taken", File: "internal/controller/rollout/taken.go", Old: "} else if isTaken(n) {", New: "} else if isTaken(n) && !n.Spec.Unschedulable {"},
-		{What: "the cordon of a shared maintenance counts as somebody else's", File: "internal/controller/rollout/taken.go", Old: "if shared[name] {", New: "if shared[name] && was == nil {"},
+		{What: "the cordon of a shared maintenance counts as somebody else's", File: "internal/controller/rollout/taken.go", Old: "if shared[name] {", New: "if shared[name] && was != nil {", Run: "^TestOthersCordonWaits$"},
 		{What: "a stale cordon is believed", File: "internal/controller/rollout/taken.go", Old: "if !was[name] {", New: "if was[name] {"},
 		{What: "a maintenance is promised that nobody requested", File: "internal/status/job.go", Old: "now.Phase == step.MaintenanceEnding) && now.Node == \"\":",
 			New: "now.Phase == step.MaintenanceEnding || lost) && now.Node == \"\":"},
