@@ -122,7 +122,7 @@ func (s *Store) checkLapsed(ctx context.Context, fetcher *Fetcher, source string
 	}
 	if err := s.lapsed(r, f); err != nil {
 		return &Error{Reason: SignatureUntrusted, Err: fmt.Errorf("%s: %w. Put the key's new certificate, or the key without one, into spec.verification, "+
-			"or have the file signed by another key; nothing of the file was fetched again", redacted(f.URL), err)}
+			"or have the file signed by another key and edit the source; nothing of the file was fetched again", redacted(f.URL), err)}
 	}
 	return nil
 }
