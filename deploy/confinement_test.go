@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -36,6 +37,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/deploy"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/confinement"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/devicename"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/crd"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
@@ -69,11 +71,14 @@ func rendered(t *testing.T, namespace, prefix string) []*unstructured.Unstructur
 		"- image: nodefirmware/daemon:latest\n")))
 	require.NoError(t, files.WriteFile("/site/kustomization.yaml", []byte(fmt.Sprintf(`
 resources: [../deploy/kustomize/default]
-components: [../deploy/kustomize/pod-strategy, ../deploy/kustomize/drain, ../deploy/kustomize/signed-images]
+components: [../deploy/kustomize/pod-strategy, ../deploy/kustomize/drain, ../deploy/kustomize/medik8s, ../deploy/kustomize/signed-images]
 namespace: %s
 namePrefix: %q
 configMapGenerator:
 - {name: node-firmware-pod-handlers, namespace: %[1]s, files: [handlers.yaml]}
+patches: # a limit without a request
+- target: {kind: DaemonSet}
+  patch: '[{"op": "add", "path": "/spec/template/spec/containers/0/resources/limits/ephemeral-storage", "value": "1Gi"}]'
 `, namespace, prefix))))
 	out, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "/site")
 	require.NoError(t, err)
@@ -108,6 +113,16 @@ func install(t *testing.T, namespace, prefix string) *installation {
 		}, 2*time.Minute, 100*time.Millisecond, "%T %s", o, o.GetName())
 	}
 	require.NoError(t, i.admin.Status().Patch(t.Context(), job("ended"), merge(`{"status":{"completionTime":"2026-11-23T10:00:00Z"}}`)))
+	require.NoError(t, i.admin.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}},
+		merge(`{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":"true"}}}`)))
+	require.NoError(t, i.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "medik8s-leases"}}))
+	require.NoError(t, i.admin.Create(t.Context(), &rbacv1.RoleBinding{ // the command of the documentation
+		ObjectMeta: metav1.ObjectMeta{Namespace: "medik8s-leases", Name: "node-firmware-operator"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: prefix + "node-firmware-operator-medik8s"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: prefix + "firmware-operator"}},
+	}))
+	require.NoError(t, i.admin.Status().Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}},
+		merge(`{"status":{"conditions":[{"type":"MaintenanceInProgress","status":"True","reason":"AdminRequested"}]}}`)))
 	return i
 }
 
@@ -120,7 +135,7 @@ func (i *installation) objects() []client.Object {
 	return append(out, i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io"), i.maintenance("node-firmware-node-b", "node-b", "nodefirmware.io"),
 		i.began("began", "false"), i.began("kept", "true"), i.maintenance("foreign-a", "node-a", "other.example.com"), said("said-foreign", "kubelet", "Node", "node-a"),
 		said("said-by-a", "firmware-daemon", "FirmwareJob", "node-a-12345678"), said("said-by-b", "firmware-daemon", "FirmwareJob", "node-b-12345678"),
-		said("said-by-operator", "node-firmware-operator", "FirmwareJob", "node-b-12345678"), job("ended"), update("node-a"),
+		said("said-by-operator", "node-firmware-operator", "FirmwareJob", "node-b-12345678"), job("ended"), update("node-a"), byPerson(v1alpha1.JobTypeRestore),
 		template("t"), source("s"), forbidden(), catalog(),
 		changed(nodeFirmware("pinned"), func(n *v1alpha1.NodeFirmware) { n.Spec.ScanThreshold = "1h" }), unpinned("unpinned"), rollout("p"), rollout("default"), i.configMap("other", "x"), i.daemonPod("plain"))
 }
@@ -172,7 +187,7 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 		require.NoError(t, err)
 		out[node] = i.as(t, token)
 	}
-	for _, role := range []string{"viewer", "template-editor", "source-editor", "policy-editor", "pin-editor", "job-editor", "admin"} {
+	for _, role := range []string{"viewer", "template-editor", "source-editor", "quarantine-editor", "policy-editor", "pin-editor", "job-editor", "admin"} {
 		person := account("default", role)
 		require.NoError(t, i.admin.Create(t.Context(), person))
 		require.NoError(t, i.admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -233,6 +248,13 @@ func device(name, node string) *v1alpha1.NodeDevice {
 
 func job(node string) *v1alpha1.FirmwareJob {
 	return &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: node + "-job"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}}}}}
+}
+
+// byPerson is a job that only persons make.
+func byPerson(kind v1alpha1.JobType) *v1alpha1.FirmwareJob {
+	return &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "by-person-" + strings.ToLower(string(kind))}, Spec: v1alpha1.FirmwareJobSpec{
+		NodeName: "node-a", Task: v1alpha1.JobTask{Type: kind, Devices: []v1alpha1.TaskDevice{{Name: "node-a-nic-1"}}},
+	}}
 }
 
 func template(name string) *v1alpha1.FirmwareTemplate {
@@ -335,6 +357,12 @@ func podChanges() map[string]func(*corev1.Pod) {
 	main := func(change func(*corev1.Container)) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { change(&p.Spec.Containers[0]) }
 	}
+	limits := func(name corev1.ResourceName, amount string) func(*corev1.Pod) {
+		return main(func(c *corev1.Container) { c.Resources.Limits[name] = resource.MustParse(amount) })
+	}
+	requests := func(name corev1.ResourceName, amount string) func(*corev1.Pod) {
+		return main(func(c *corev1.Container) { c.Resources.Requests[name] = resource.MustParse(amount) })
+	}
 	spec := func(change func(*corev1.PodSpec)) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { change(&p.Spec) }
 	}
@@ -361,13 +389,17 @@ func podChanges() map[string]func(*corev1.Pod) {
 		"take an environment": main(func(c *corev1.Container) {
 			c.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: settings}}}
 		}),
-		"work in another place": main(func(c *corev1.Container) { c.WorkingDir = "/var/lib/node-firmware/images" }),
-		"be killed for its memory": main(func(c *corev1.Container) {
-			c.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("96Mi")}
-		}),
-		"have more rights":         main(func(c *corev1.Container) { c.SecurityContext.ReadOnlyRootFilesystem = ptr.To(false) }),
-		"mount nothing":            main(func(c *corev1.Container) { c.VolumeMounts = nil }),
-		"mount a part of a volume": main(func(c *corev1.Container) { c.VolumeMounts[0].SubPath = "etc" }),
+		"work in another place":     main(func(c *corev1.Container) { c.WorkingDir = "/var/lib/node-firmware/images" }),
+		"be killed for its memory":  limits(corev1.ResourceMemory, "96Mi"),
+		"be slowed down":            limits(corev1.ResourceCPU, "20m"),
+		"have no limit":             main(func(c *corev1.Container) { c.Resources.Limits = nil }),
+		"be evicted first":          requests(corev1.ResourceMemory, "0"),
+		"request what is the limit": main(func(c *corev1.Container) { c.Resources.Requests = nil }), // the API server fills it in
+		"request less of its limit": requests(corev1.ResourceEphemeralStorage, "1Mi"),
+		"leave others no processor": requests(corev1.ResourceCPU, "4"),
+		"have more rights":          main(func(c *corev1.Container) { c.SecurityContext.ReadOnlyRootFilesystem = ptr.To(false) }),
+		"mount nothing":             main(func(c *corev1.Container) { c.VolumeMounts = nil }),
+		"mount a part of a volume":  main(func(c *corev1.Container) { c.VolumeMounts[0].SubPath = "etc" }),
 		"mount something else": spec(func(s *corev1.PodSpec) {
 			s.Volumes = append(s.Volumes, corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: settings}}})
 		}),
@@ -561,6 +593,7 @@ const (
 	podElse      = "is in everything else as the template of the DaemonSet"
 	podMeta      = "has the labels and annotations that the firmware operator gives it"
 	theNodes     = "what the node says is its daemon's"
+	ownWords     = "may write its own conditions only"
 	opEvents     = "only about the product's kinds and its own Lease"
 )
 
@@ -575,6 +608,13 @@ func (i *installation) attempts() []attempt {
 	}
 	mine := i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io")
 	nodeA := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
+	nodeB := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}}
+	onNode := func(kind, reason string) func(context.Context, client.Client) error {
+		return status(nodeA, fmt.Sprintf(`{"conditions":[{"type":%q,"status":"True","reason":%q}]}`, kind, reason))
+	}
+	labelledByStatus := func(ctx context.Context, c client.Client) error {
+		return c.Status().Patch(ctx, nodeA, merge(`{"metadata":{"labels":{"a":"b"}}}`), client.DryRunAll)
+	}
 	foreign := i.maintenance("foreign-a", "node-a", "other.example.com")
 	another := said("forged", "firmware-daemon", "FirmwareJob", "node-a-12345678")
 	another.Namespace, another.Regarding.Namespace = "kube-system", "kube-system"
@@ -586,6 +626,12 @@ func (i *installation) attempts() []attempt {
 		{"unbound", "create a device", create(device("node-a-nic-9", "node-a")), noClaim},
 		{"a", "take the name of another node's device", create(device("node-b-bios", "node-a")), named},
 		{"a", "take a name that says no class", create(device("node-a-1-nic-2", "node-a")), named},
+		{"a", "take the name of the BIOS of node-a-nic", create(device("node-a-nic-bios", "node-a")), named},
+		{"a", "take the name of a card of node-a-nic", create(device("node-a-nic-nic-b8cef6001234", "node-a")), named},
+		{"a", "take the name of a card of node-a-nic-x", create(device("node-a-nic-x-nic-b8cef6001234", "node-a")), named},
+		{"a", "take the name of a drive of node-a-bios", create(device("node-a-bios-disk-1", "node-a")), named},
+		{"a", "take the name of the BIOS of node-a-disk.x", create(device("node-a-disk.x-bios", "node-a")), named},
+		{"a", "take a long name of node-a-disk", create(device("node-a-disk-disk-"+strings.Repeat("0", 227)+"-0123abcd", "node-a")), named},
 		{"a", "label a device", create(changed(device("node-a-nic-9", "node-a"), func(d *v1alpha1.NodeDevice) { d.Labels = map[string]string{"a": "b"} })), noMetadata},
 		{"a", "annotate a device", create(changed(device("node-a-nic-9", "node-a"), func(d *v1alpha1.NodeDevice) { d.Annotations = map[string]string{"a": "b"} })), noMetadata},
 		{"a", "keep a device for ever", create(changed(device("node-a-nic-9", "node-a"), func(d *v1alpha1.NodeDevice) { d.Finalizers = []string{"evil.example/x"} })), noMetadata},
@@ -693,6 +739,17 @@ func (i *installation) attempts() []attempt {
 			sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: i.prefix + "firmware-operator"}}
 			return c.SubResource("token").Create(ctx, sa, &authenticationv1.TokenRequest{})
 		}, noVerb},
+		// What people want is named by a job; none of it may be listed or written.
+		{"a", "read a template", read(template("t")), ""},
+		{"a", "read a source", read(source("s")), ""},
+		{"a", "list templates", list(&v1alpha1.FirmwareTemplateList{}), noVerb},
+		{"a", "list sources", list(&v1alpha1.FirmwareSourceList{}), noVerb},
+		{"a", "want other firmware", patch(template("t"), `{"spec":{"state":"Paused"}}`), noVerb},
+		{"a", "make a template", create(template("other")), noVerb},
+		{"a", "offer another image", patch(source("s"), `{"spec":{"upgradePaths":[{"to":"2","below":"1"}]}}`), noVerb},
+		{"a", "pin its own firmware", patch(nodeFirmware("node-a"), `{"spec":{"pins":[{"name":"p","selector":{"class":"BIOS","vendor":"any"},"version":"1","sourceRef":{"name":"s"}}]}}`), noVerb},
+		{"operator", "make a template", create(template("other")), noVerb},
+		{"operator", "delete a template", remove(template("t")), noVerb},
 		{"a", "remove what confines it", remove(policy(i.prefix + "firmware-daemon-own-node")), noVerb},
 
 		// The operator.
@@ -791,10 +848,11 @@ func (i *installation) attempts() []attempt {
 		{"operator", "make a quarantine that its owner takes away", create(changed(quarantine("15b3:101f", ""), func(q *v1alpha1.FirmwareQuarantine) {
 			q.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "x", UID: "1"}}
 		})), "without labels, annotations"},
-		{"source-editor", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), ""},
-		{"source-editor", "forbid an image", create(quarantine("15b3:101f", v1alpha1.QuarantineConfirmed)), ""},
-		{"source-editor", "delete a quarantine", remove(forbidden()), ""},
-		{"source-editor", "say that nobody reported an image", status(forbidden(), `{"reports":[]}`), noVerb},
+		{"quarantine-editor", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), ""},
+		{"quarantine-editor", "forbid an image", create(quarantine("15b3:101f", v1alpha1.QuarantineConfirmed)), ""},
+		{"quarantine-editor", "delete a quarantine", remove(forbidden()), ""},
+		{"quarantine-editor", "say that nobody reported an image", status(forbidden(), `{"reports":[]}`), noVerb},
+		{"source-editor", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), noVerb},
 		{"admin", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), ""},
 		{"template-editor", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), noVerb},
 		{"policy-editor", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), noVerb},
@@ -814,6 +872,16 @@ func (i *installation) attempts() []attempt {
 		{"operator", "queue a job", create(update("node-c")), ""},
 		// R003-45: Only administrators start steps, and the budget bounds them.
 		{"operator", "run steps", create(changed(job("node-a"), func(j *v1alpha1.FirmwareJob) { j.Name = "erase" })), "of type Update only"},
+		// R002-11: what runs on a device is put back by persons alone.
+		{"operator", "restore firmware", create(byPerson(v1alpha1.JobTypeRestore)), "of type Update only"},
+		{"operator", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), "of type Update only"},
+		{"operator", "end a restore by deleting its job", remove(byPerson(v1alpha1.JobTypeRestore)), "no FirmwareJob of a person before it has ended"},
+		{"a", "restore firmware", create(byPerson(v1alpha1.JobTypeRestore)), noVerb},
+		{"a", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), noVerb},
+		{"job-editor", "restore firmware", admitted(create(changed(byPerson(v1alpha1.JobTypeRestore), func(j *v1alpha1.FirmwareJob) { j.Name = "restore" }))), ""},
+		{"job-editor", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), ""},
+		{"pin-editor", "restore firmware", create(byPerson(v1alpha1.JobTypeRestore)), noVerb},
+		{"viewer", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), noVerb},
 		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), onlyLabel},
 		{"operator", "replace pins", patch(nodeFirmware("node-a"), `{"spec":{"pins":[{"name":"p","selector":{"class":"BIOS","vendor":"any"},"version":"1","sourceRef":{"name":"s"}}]}}`), onlyLabel},
 		{"operator", "release a node", patch(nodeFirmware("node-a"), `{"spec":{"requests":{"release":"now"}}}`), onlyLabel},
@@ -878,10 +946,34 @@ func (i *installation) attempts() []attempt {
 		{"operator", "cordon a node", patch(nodeA, `{"metadata":{"annotations":{"nodefirmware.io/cordoned":"x"}},"spec":{"unschedulable":true}}`), ""},
 		{"operator", "label a node", patch(nodeA, `{"metadata":{"labels":{"a":"b"}}}`), "may cordon and uncordon"},
 		{"operator", "annotate a node otherwise", patch(nodeA, `{"metadata":{"annotations":{"a":"b"}}}`), "may cordon and uncordon"},
+		{"operator", "exclude a node from remediation", patch(nodeA, `{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":"true"},"annotations":{"nodefirmware.io/excluded-from-remediation":"x"}}}`), ""},
+		{"operator", "exclude a node from remediation without a mark", patch(nodeA, `{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":"true"}}}`), "may cordon and uncordon"},
+		{"operator", "have a node remedied that nobody excludes", patch(nodeA, `{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":"false"},"annotations":{"nodefirmware.io/excluded-from-remediation":"x"}}}`), "may cordon and uncordon"},
+		{"operator", "have a node remedied that a person excludes", patch(nodeB, `{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":null}}}`), "may cordon and uncordon"},
+		{"operator", "claim the exclusion of a person", patch(nodeB, `{"metadata":{"annotations":{"nodefirmware.io/excluded-from-remediation":"x"}}}`), "may cordon and uncordon"},
+		{"operator", "take a Lease of another namespace", create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-node-lease", Name: "node-a"}}), noVerb},
+		{"operator", "take a Lease of medik8s", create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "medik8s-leases", Name: "node-node-a"}}), ""},
+		{"operator", "read every Lease", list(&coordinationv1.LeaseList{}), noVerb},
+		{"a", "take a Lease of medik8s", create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "medik8s-leases", Name: "node-node-a"}}), noVerb},
 		{"operator", "taint a node", patch(nodeA, `{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), "may cordon and uncordon"},
-		{"operator", "report on a node", status(nodeA, `{"phase":"Running"}`), noVerb},
+		{"operator", "report on a node", status(nodeA, `{"phase":"Running"}`), ownWords},
 		{"operator", "evict a pod", evict(i.daemonPod("plain")), ""},
 		{"operator", "delete a pod of somebody else", remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}), noVerb},
+		{"operator", "say on a node whether it is compliant", onNode("FirmwareCompliant", "X"), ""},
+		{"operator", "say on a node that it is in maintenance", onNode("MaintenanceInProgress", "FirmwareUpdate"), ""},
+		{"operator", "say on a node that a person drains it", onNode("DrainInProgress", "AdminRequested"), ownWords},
+		{"operator", "say on a node that another's maintenance is over", status(nodeB, `{"conditions":[]}`), ownWords},
+		{"operator", "say on a node that another's maintenance is its own", status(nodeB, `{"conditions":[{"type":"MaintenanceInProgress","status":"True","reason":"FirmwareUpdate"}]}`), ownWords},
+		{"operator", "say on a node in its own name that it is ready", onNode("Ready", "FirmwareUpdate"), ownWords},
+		{"operator", "say on a node that it is ready", onNode("Ready", "X"), ownWords},
+		{"operator", "say on a node that its disk is full", onNode("DiskPressure", "X"), ownWords},
+		{"operator", "give a node more processors", status(nodeA, `{"capacity":{"cpu":"1000"},"allocatable":{"cpu":"1000"}}`), ownWords},
+		{"operator", "give a node another address", status(nodeA, `{"addresses":[{"type":"InternalIP","address":"192.0.2.7"}]}`), ownWords},
+		{"operator", "give a node another server of its kubelet", status(nodeA, `{"daemonEndpoints":{"kubeletEndpoint":{"Port":666}}}`), ownWords},
+		{"operator", "claim a volume for a node", status(nodeA, `{"volumesAttached":[{"name":"v","devicePath":""}]}`), ownWords},
+		{"operator", "label a node by its status", labelledByStatus, ownWords},
+		{"a", "say on its node whether it is compliant", onNode("FirmwareCompliant", "X"), noVerb},
+		{"a", "say on its node that it is ready", onNode("Ready", "X"), noVerb},
 		{"a", "cordon its node", patch(nodeA, `{"spec":{"unschedulable":true}}`), noVerb},
 		{"a", "evict a pod of its node", evict(i.daemonPod("plain")), noVerb},
 		{"a", "answer its own request", status(nodeFirmware("node-a"), `{"maintenance":{"requestID":"x","state":"Draining"}}`), operators},
@@ -904,11 +996,15 @@ func (i *installation) attempts() []attempt {
 		out = append(out, attempt{"operator", "make a pod for a job: " + what, i.jobPod(change), podMeta})
 	}
 	for _, class := range inventory.Classes() {
-		out = append(out, attempt{"a", "create a device of class " + string(class), create(device("node-a-"+strings.ToLower(string(class))+"-9", "node-a")), ""})
+		for what, unique := range map[string]string{"with": "9", "without": "", "with a long": strings.Repeat("9", 300)} {
+			name := devicename.Of("node-a", inventory.Identity{Class: class, UniqueID: unique})
+			out = append(out, attempt{"a", "create a device of class " + string(class) + " " + what + " unique id", create(device(name, "node-a")), ""})
+		}
 	}
 	declare := map[string]func(context.Context, client.Client) error{
-		"template-editor": create(template("t2")), "source-editor": create(source("s2")), "policy-editor": patch(rollout("p"), `{"spec":{"maxUnavailable":2}}`),
-		"pin-editor": patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), "job-editor": create(changed(job("node-a"), func(j *v1alpha1.FirmwareJob) { j.Name = "scan" })),
+		"template-editor": create(template("t2")), "source-editor": create(source("s2")), "quarantine-editor": create(quarantine("15b3:101f", v1alpha1.QuarantineConfirmed)),
+		"policy-editor": patch(rollout("p"), `{"spec":{"maxUnavailable":2}}`),
+		"pin-editor":    patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), "job-editor": create(changed(job("node-a"), func(j *v1alpha1.FirmwareJob) { j.Name = "scan" })),
 	}
 	for role := range declare {
 		for what, do := range declare {
@@ -973,6 +1069,7 @@ func TestEveryoneStaysInTheirRole(t *testing.T) { // R001-5
 			for _, probe := range []attempt{ // the API server takes a moment to enforce new policies and roles
 				{"unbound", "", create(device("node-a-nic-9", "node-a")), noClaim},
 				{"operator", "", create(i.configMap("x", "y")), oneMap},
+				{"operator", "", status(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}, `{"capacity":{"cpu":"1"}}`), ownWords},
 				{"a", "", create(said("said", "firmware-daemon", "NodeFirmware", "node-b")), ownEvents},
 				{"a", "", status(i.maintenance("foreign-a", "", ""), conditions("RequestorFailed")), ourName},
 				{"operator", "", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "evil.example/x" }), podImage},
@@ -981,7 +1078,7 @@ func TestEveryoneStaysInTheirRole(t *testing.T) { // R001-5
 			} {
 				require.EventuallyWithT(t, func(ct *assert.CollectT) {
 					assert.ErrorContains(ct, probe.do(t.Context(), callers[probe.who]), probe.refusal)
-				}, 60*time.Second, 200*time.Millisecond)
+				}, 5*time.Minute, 200*time.Millisecond)
 			}
 			attempts := i.attempts()
 			assert.GreaterOrEqual(t, len(attempts), 300)

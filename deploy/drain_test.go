@@ -27,6 +27,9 @@ func TestOnlyTheComponentThatDrainsMayCordonAndEvict(t *testing.T) {
 	for _, o := range base {
 		for _, r := range rulesOf(t, o) {
 			for _, resource := range r.Resources {
+				if resource == "nodes/status" {
+					assert.Equal(t, "node-firmware-operator", o.GetName(), "a policy confines it to its conditions")
+				}
 				if resource == "nodes" {
 					assert.Equal(t, []string{"get", "list", "watch"}, r.Verbs, o.GetName())
 				}
@@ -52,4 +55,16 @@ func TestOnlyTheComponentThatDrainsMayCordonAndEvict(t *testing.T) {
 	assert.Equal(t, map[string][]string{
 		"nodes": {"patch"}, "pods": {"list"}, "pods/eviction": {"create"}, "daemonsets": {"get"}, "nodefirmwares/status": {"patch"},
 	}, verbs)
+}
+
+// The component gives the operator the namespace, and a role that binds to nothing: a right to the Leases of the whole cluster would be one to
+// those of kubelets.
+func TestTheComponentForMedik8sBindsNothing(t *testing.T) {
+	operator := patched[appsv1.Deployment](t, deploy.Medik8s, deploy.Operator, "Deployment").Spec.Template.Spec.Containers[0]
+	assert.Equal(t, "medik8s-leases", value(operator.Env, "MEDIK8S_LEASES"))
+	assert.Contains(t, operator.Args, "--medik8s-lease-namespace=$(MEDIK8S_LEASES)")
+	added, err := deploy.Objects(deploy.Medik8s)
+	require.NoError(t, err)
+	require.Len(t, added, 1)
+	assert.Equal(t, "ClusterRole", added[0].GetKind())
 }

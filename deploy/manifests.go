@@ -31,6 +31,8 @@ const (
 	PodStrategy Part = "kustomize/pod-strategy"
 	// Drain holds the roles and policies with which the operator drains nodes itself. Its patches are for kustomize.
 	Drain Part = "kustomize/drain"
+	// Medik8s has the operator agree on nodes with medik8s. Its patch is for kustomize.
+	Medik8s Part = "kustomize/medik8s"
 	// SignedImages makes nodes flash signed images only. It is a patch, for kustomize.
 	SignedImages Part = "kustomize/signed-images"
 	// ImageVolume keeps the operator's images on a persistent volume. Its patch is for kustomize.

@@ -52,10 +52,9 @@ func TestToolTableMatchesCode(t *testing.T) {
 	for _, tool := range vendortool.Table() {
 		supported, ran, read := "any version", "", "not at all"
 		if tool.VersionArgs != nil {
-			supported, ran = fmt.Sprintf("%s to %s", tool.Oldest, tool.Newest), recorded(t, tool.Name)
-			if tool.Oldest == tool.Newest {
-				supported = string(tool.Oldest)
-			}
+			versions := recorded(t, tool.Name)
+			assert.Equal(t, versions[len(versions)-1], string(tool.Newest), "%s: the newest version is the newest that ran", tool.Name)
+			supported, ran = fmt.Sprintf("%s to %s", tool.Oldest, tool.Newest), strings.Join(versions, ", ")
 			read = fmt.Sprintf("`%s %s`", tool.Name, strings.Join(tool.VersionArgs, " "))
 		}
 		names := usedBy(tool.Name)
@@ -80,7 +79,7 @@ func TestToolTableMatchesCode(t *testing.T) {
 }
 
 // recorded are the versions of a program with a recording of the drivers' command lines.
-func recorded(t *testing.T, tool string) string {
+func recorded(t *testing.T, tool string) []string {
 	t.Helper()
 	files, err := filepath.Glob("../internal/testing/toolcontract/testdata/" + tool + "-[0-9]*.txt")
 	require.NoError(t, err)
@@ -92,7 +91,8 @@ func recorded(t *testing.T, tool string) string {
 	slices.SortFunc(versions, func(a, b string) int {
 		return int(inventory.Version(a).Compare(inventory.Version(b), inventory.FormatDotted) - inventory.Same)
 	})
-	return strings.Join(slices.Compact(versions), ", ")
+	require.NotEmpty(t, versions, tool)
+	return slices.Compact(versions)
 }
 
 // TestToolTableListsDriverTools: a script is run by the shell, which is no program of a vendor.

@@ -74,8 +74,7 @@ const (
 	ActivationPowerCycle   ActivationKind = "PowerCycle"
 )
 
-// Digest is the SHA-256 of an image, as "sha256:" and 64 lower-case hexadecimal digits.
-// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+// Digest is the SHA-256 of an image, as "sha256:" and 64 lower-case hexadecimal digits. Each field checks that, with a message where people write it.
 // +kubebuilder:validation:MaxLength=71
 type Digest string
 
@@ -104,7 +103,7 @@ func (d Duration) Duration(absent time.Duration) time.Duration {
 }
 
 // Requirement is something that must hold before a device is updated.
-// +kubebuilder:validation:Enum=Rollback;WriteProtection
+// +kubebuilder:validation:Enum=Rollback;WriteProtection;Unlock
 type Requirement string
 
 // The requirements.
@@ -114,6 +113,9 @@ const (
 	// RequireWriteProtection refuses to write on a host whose systemd does not keep a write out of the daemon's container. The end of
 	// that container would end the write in the middle.
 	RequireWriteProtection Requirement = "WriteProtection"
+	// RequireUnlock refuses to update firmware that is measured into registers of the TPM on which an encrypted disk of the node depends,
+	// unless the disk also opens by itself without them.
+	RequireUnlock Requirement = "Unlock"
 )
 
 // Requirements is a set of requirements. What it does not name is reported, but refuses nothing.

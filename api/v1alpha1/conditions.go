@@ -32,6 +32,15 @@ const (
 	ConditionPinsUnmatched = "PinsUnmatched"
 	// ConditionDaemonReady is False on a NodeFirmware while the daemon of the node does not report. It is absent where that never was.
 	ConditionDaemonReady = "DaemonReady"
+	// ConditionFirmwareCompliant says on a Node, for schedulers and node-readiness controllers, whether every device with desired firmware runs
+	// it. It is Unknown while that cannot be known, and absent before the first report of the daemon. The operator writes it.
+	ConditionFirmwareCompliant = "FirmwareCompliant"
+	// The conditions of a Node by which Kubernetes, from 1.37 on, has whoever maintains a node say how far that is. The operator writes them
+	// while one of its jobs has the node, and they are absent otherwise.
+	ConditionMaintenancePlanned    = "MaintenancePlanned"
+	ConditionDrainInProgress       = "DrainInProgress"
+	ConditionDrained               = "Drained"
+	ConditionMaintenanceInProgress = "MaintenanceInProgress"
 	// ConditionHeld (abnormal) is True on a NodeFirmware and on the FirmwareJob while a failed job keeps the node in
 	// maintenance.
 	ConditionHeld = "Held"
@@ -53,8 +62,8 @@ const (
 	// its devices.
 	ConditionRollbackAvailable = "RollbackAvailable"
 	// ConditionProtected says on a FirmwareJob what protects it. False names what is missing: nothing but the job itself may be able to end
-	// a write, and a node whose network adapter is updated must go on by itself after a reboot without the API server. True says that the
-	// latter is so and that no write so far lacked the former. It is absent until something is known.
+	// a write, a node must open its disks by itself at the reboot, and one whose network adapter is updated must go on by itself after it
+	// without the API server. True says that the last is so and that nothing so far lacked the others. It is absent until something is known.
 	ConditionProtected = "Protected"
 	// ConditionRolledBack is True on a FirmwareJob that failed and restored the previous firmware. It is False while
 	// the rollback runs and when the rollback failed.
@@ -98,6 +107,8 @@ const (
 	ReasonImageNotFound = "ImageNotFound"
 	// ReasonImageAmbiguous: the FirmwareSource holds more than one image of this version for this board.
 	ReasonImageAmbiguous = "ImageAmbiguous"
+	// ReasonRestored: a person restored other firmware over the desired one, which is not flashed again by itself.
+	ReasonRestored = "Restored"
 	// ReasonDowngradeForbidden: the desired version is older than the running one, or cannot be compared with it.
 	ReasonDowngradeForbidden = "DowngradeForbidden"
 	// ReasonNotUpdatable: no driver can write the device, or none knows it; or it is one of more than the operator looks at.
@@ -218,6 +229,9 @@ const (
 	// ReasonWriteUnprotected: the end of the daemon's container would have ended a write, and the policy requires that it would not.
 	// Nothing was written.
 	ReasonWriteUnprotected = "WriteUnprotected"
+	// ReasonUnlockUnavailable: an encrypted disk of the node depends on registers of the TPM that the update changes, or what opens it is
+	// not known, and the policy requires that it opens by itself. The message names the disk and what to do.
+	ReasonUnlockUnavailable = "UnlockUnavailable"
 	// ReasonRolledBack: the previous firmware runs again and the node is healthy.
 	ReasonRolledBack = "RolledBack"
 	// ReasonNeedsIntervention: nothing more is done until a person acts.

@@ -66,8 +66,7 @@ func refusedSource() *v1alpha1.FirmwareSource {
 	s.Status.Conditions = status.Source(nil, 1, someTime.Time, status.SourceFacts{
 		Reached: status.SourceFetching, Files: 1, Verification: s.Spec.Verification, Reason: v1alpha1.ReasonSignatureInvalid,
 		Err: errors.New(s.Spec.Files[0].URL + ": the signature by the minisign key E7620F1842B4E81F is not of this file, or it or its comment was changed; " +
-			"nothing of it was stored. Correct the signature, the key or the file, and find out why it was wrong, then edit the source: it is not " +
-			"tried again before that"),
+			"nothing of it was stored. Correct the signature, the key or the file, and find out why it was wrong"),
 	})
 	return s
 }

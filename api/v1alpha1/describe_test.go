@@ -32,7 +32,7 @@ func catalogInDetail() *v1alpha1.FirmwareCatalog {
 		{Name: "sources", Type: v1alpha1.ProviderSources}, {Name: "hub", Type: v1alpha1.ProviderOCI, URL: hub, SecretRef: &v1alpha1.LocalReference{Name: "node-firmware-source-credentials"}},
 	}
 	c.Status = v1alpha1.FirmwareCatalogStatus{
-		ObservedGeneration: 1, LastDiscoveryTime: &someTime, Nodes: 12, Devices: v1alpha1.CatalogDevices{Total: 24, Behind: 7, Vulnerable: 3, Unknown: 12},
+		ObservedGeneration: 1, LastDiscoveryTime: &someTime, Nodes: 12, Devices: v1alpha1.CatalogDevices{Total: 24, Behind: 7, Vulnerable: new(int32(3)), Unknown: 12},
 		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded,
 			"7 of 24 devices run behind the newest version, 3 with a known vulnerability; for 12 it is not known."),
 		Providers: []v1alpha1.CatalogProviderStatus{{Name: "sources", LastDiscoveryTime: &someTime}, {Name: "hub", LastDiscoveryTime: &someTime}},

@@ -3,6 +3,7 @@ package v1alpha1_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,15 +22,20 @@ func TestExamples(t *testing.T) {
 	strict := client.WithFieldValidation(env.Client, metav1.FieldValidationStrict)
 	files, err := filepath.Glob("../../docs/examples/*.yaml")
 	require.NoError(t, err)
+	vendors, err := filepath.Glob("../../docs/examples/vendors/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, vendors)
 	kinds := map[string]bool{}
-	for _, file := range files {
+	for _, file := range append(files, vendors...) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			object := &unstructured.Unstructured{}
-			require.NoError(t, yaml.Unmarshal(text, &object.Object))
-			require.NoError(t, strict.Create(t.Context(), object))
-			kinds[object.GetKind()] = true
+			for document := range strings.SplitSeq(string(text), "\n---\n") {
+				object := &unstructured.Unstructured{}
+				require.NoError(t, yaml.Unmarshal([]byte(document), &object.Object))
+				require.NoError(t, strict.Create(t.Context(), object))
+				kinds[object.GetKind()] = true
+			}
 		})
 	}
 	for _, d := range definitions(t) {

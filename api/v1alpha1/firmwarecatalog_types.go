@@ -183,12 +183,13 @@ type CatalogDevices struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Behind int32 `json:"behind"`
-	// vulnerable counts the devices whose running version has a known vulnerability by the issue tags of a provider.
+	// vulnerable counts the devices whose running version has a known vulnerability by the issue tags of a provider. Absent where no
+	// provider says of any of these devices whether it has one.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	Vulnerable int32 `json:"vulnerable"`
+	Vulnerable *int32 `json:"vulnerable,omitempty"`
 	// unknown counts the devices of which it is not known whether they are behind: no provider knows them, they could
-	// not be read, or no format of their versions is declared.
+	// not be read, or their versions cannot be ordered.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Unknown int32 `json:"unknown"`
@@ -235,6 +236,11 @@ type CatalogComponent struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=9
 	PCIID string `json:"pciID,omitempty"`
+	// subsystemID is the PCI vendor and device id of the board around the chip, such as "15b3:0016"; absent for devices that do not
+	// report it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=9
+	SubsystemID string `json:"subsystemID,omitempty"`
 	// boardID is the id that the board checks an image against.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -244,8 +250,8 @@ type CatalogComponent struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Running []CatalogRunning `json:"running,omitempty"`
-	// versions that are offered, at most spec.versionsToStore: newest first, or in the order of the provider where no format of
-	// the versions is declared.
+	// versions that are offered, at most spec.versionsToStore, spelled as the devices do where the provider is known to spell them otherwise:
+	// the newest first, and behind them those that cannot be ordered, in the order of the providers.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -280,14 +286,15 @@ type CatalogRunning struct {
 	// position among the versions offered: Newest, Behind, Ahead or Unknown.
 	// +required
 	Position CatalogPosition `json:"position,omitempty"`
-	// issues are the known vulnerabilities that this version has, such as "CVE-2026-12345". At most 16.
+	// issues are the known vulnerabilities that this version has, such as "CVE-2026-12345". At most 16. An empty list: a provider tells
+	// those of these devices, and this version has none. Absent: nobody says whether it has any.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=64
-	Issues []string `json:"issues,omitempty"`
-	// fixedIn is the nearest newer version that is known to fix all of them and that the upgrade paths of its source allow, at once or by
-	// way of others. Absent where there is none, or versions are not ordered.
+	Issues []string `json:"issues,omitzero"`
+	// fixedIn is the nearest newer version of those that are offered that is known to fix all of them and that the upgrade paths of its
+	// source, and its provider, allow, at once or by way of others. Absent where there is none, or versions are not ordered.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	FixedIn string `json:"fixedIn,omitempty"`
@@ -313,6 +320,7 @@ type CatalogVersion struct {
 	URL string `json:"url,omitempty"`
 	// digest of the file at url, as the provider says; absent where it does not.
 	// +optional
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest Digest `json:"digest,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // JobType says what a job does.
-// +kubebuilder:validation:Enum=Update;Steps
+// +kubebuilder:validation:Enum=Update;Steps;Backup;Restore
 type JobType string
 
 const (
@@ -17,6 +17,10 @@ const (
 	JobTypeUpdate JobType = "Update"
 	// JobTypeSteps runs the listed steps in the listed order, including disabled ones.
 	JobTypeSteps JobType = "Steps"
+	// JobTypeBackup reads the running firmware of the devices into the archive of the node, and takes no node out of service.
+	JobTypeBackup JobType = "Backup"
+	// JobTypeRestore brings the listed devices back to firmware that the archive of the node holds.
+	JobTypeRestore JobType = "Restore"
 )
 
 // FirmwareJobSpec says what is done on which node. Priority and cancel may be changed.
@@ -44,15 +48,20 @@ type FirmwareJobSpec struct {
 	Cancel *JobCancel `json:"cancel,omitempty"`
 }
 
-// JobTask is what a job does: a union of the types Update, which has devices, and Steps, which has steps.
+// JobTask is what a job does: a union of the types Update and Restore, which have devices, Backup, which may have them, and Steps, which
+// has steps. Only persons make jobs of another type than Update.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="task is immutable; create a new job"
-// +kubebuilder:validation:XValidation:rule="self.type == 'Update' ? has(self.devices) : !has(self.devices)",message="a job of type Update lists its devices; any other type has none",fieldPath=".devices"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Backup' || has(self.devices) == (self.type in ['Update', 'Restore'])",message="a job of type Update or Restore lists its devices, one of type Backup may, and one of type Steps has none",fieldPath=".devices"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Update' || !has(self.devices) || self.devices.all(d, has(d.uniqueID) && has(d.version) && has(d.digest))",message="each device of a job of type Update has a uniqueID, a version and a digest",fieldPath=".devices"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Backup' || !has(self.devices) || self.devices.all(d, !has(d.version) && !has(d.digest))",message="a job of type Backup names its devices only; it archives what they run",fieldPath=".devices"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Update' || !has(self.devices) || self.devices.all(d, !has(d.model) && !has(d.origin) && !has(d.fromVersion) && !has(d.rollbackDigest) && !has(d.rollbackSource))",message="only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest or a rollbackSource",fieldPath=".devices"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Steps' ? has(self.steps) : !has(self.steps)",message="a job of type Steps lists its steps; any other type has none",fieldPath=".steps"
 type JobTask struct {
-	// type of the task: Update or Steps.
+	// type of the task: Update, Steps, Backup or Restore. Update brings devices to a version. Steps runs steps. Backup reads what
+	// runs into the archive of the node, in service, and needs no admission. Restore writes back what the archive holds, as an update.
 	// +required
 	Type JobType `json:"type,omitempty"`
-	// devices that an Update brings to a version, at most 128.
+	// devices that an Update or a Restore brings to a version, and that a Backup reads, at most 128. Absent in a Backup: all of the node.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -66,8 +75,8 @@ type JobTask struct {
 	// +kubebuilder:validation:MaxItems=32
 	Steps []RequestedStep `json:"steps,omitempty"`
 	// require refuses the whole job before anything is changed: Rollback, when the running firmware of one of its devices could not
-	// be restored; WriteProtection, when the end of the daemon's container would end a write. A rollback is never refused for the
-	// latter. Absent: neither. The planner takes it from the node's RolloutPolicy.
+	// be restored; WriteProtection, when the end of the daemon's container would end a write; Unlock, when an encrypted disk
+	// of the node would not open by itself afterwards. A rollback is refused for neither of the latter. Absent: none. The planner takes it from the node's RolloutPolicy.
 	// +optional
 	Require Requirements `json:"require,omitempty"`
 	// healthyFor is how long the node must look healthy without interruption before the health gate passes. Default 60s, from 0s
@@ -82,6 +91,16 @@ type JobTask struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Request *string `json:"request,omitempty"`
+	// follows is the failed job that held the node when the planner made this one, which takes the node over from it and from no other. Absent
+	// where none did, and in a job that a person made, which takes over whatever failed job holds the node.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Follows string `json:"follows,omitempty"`
+	// turn orders the jobs that the planner makes for the node, whatever clocks say: it is higher in a later one. Absent in a job that a
+	// person made.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Turn int64 `json:"turn,omitempty"`
 }
 
 // CancelMode says how far a cancellation goes.
@@ -119,16 +138,16 @@ type JobCancel struct {
 	GracePeriod Duration `json:"gracePeriod,omitempty"`
 }
 
-// TaskDevice is a device that a job updates. Whether it may be downgraded is what the NodeDevice says, with which the daemon compares
-// the job.
+// TaskDevice is a device that a job updates, reads or restores. Whether it may be downgraded is what the NodeDevice says, with which the
+// daemon compares the job; a restore may go back.
 type TaskDevice struct {
 	// name of the NodeDevice.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
-	// uniqueID of the hardware the update was planned for. Other hardware under the same name is refused.
-	// +required
+	// uniqueID of the hardware the job was made for. Other hardware under the same name is refused. Required in an Update.
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	UniqueID string `json:"uniqueID,omitempty"`
@@ -137,21 +156,36 @@ type TaskDevice struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=257
 	Model string `json:"model,omitempty"`
+	// origin is NodeFirmware if a pin selected the version when the job was planned: such an update waits for no wave of the RolloutPolicy, and
+	// counts in none. FirmwareTemplate or absent: it waits for its wave. Written by whoever creates the job.
+	// +optional
+	// +kubebuilder:validation:Enum=FirmwareTemplate;NodeFirmware
+	Origin OriginKind `json:"origin,omitempty"`
 	// fromVersion is the version that ran when the job was planned.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	FromVersion string `json:"fromVersion,omitempty"`
-	// version that should run after the update.
-	// +required
+	// version that should run after the job. Required in an Update. A Restore takes the newest image of it in the archive; without
+	// version and digest, the last that was good: what a rollback would restore, or else the newest one that does not run.
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
-	// digest of the image.
-	// +required
-	Digest Digest `json:"digest,omitempty"`
-	// rollbackDigest is an image of fromVersion for the device's board. Absent if no FirmwareSource holds one.
+	// digest of the image. Required in an Update. In a Restore, that of the image in the archive.
 	// +optional
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	Digest Digest `json:"digest,omitempty"`
+	// rollbackDigest is an image of fromVersion for the device's board. Absent if no FirmwareSource holds one. The node uses it if it
+	// flashed it itself, or if a FirmwareSource that the job, or the pin or rule of the device, names describes it.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	RollbackDigest Digest `json:"rollbackDigest,omitempty"`
+	// rollbackSource is the name of the FirmwareSource that holds the image to roll back to.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	RollbackSource string `json:"rollbackSource,omitempty"`
 }
 
 // RequestedStep is one step of a Steps job.
@@ -337,6 +371,7 @@ type JobStep struct {
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.nodeName`
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.task.type`
 // +kubebuilder:printcolumn:name="Admitted",type=string,JSONPath=`.status.conditions[?(@.type=="Admitted")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Admitted")].reason`
 // +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.steps[?(@.state=="Running")].name`
 // +kubebuilder:printcolumn:name="Reboots",type=integer,JSONPath=`.status.reboots`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
@@ -374,8 +409,15 @@ func (j *FirmwareJob) Failed() bool { return j.is(ConditionFailed) }
 // Held reports whether the job failed and keeps its node in maintenance until a person acts.
 func (j *FirmwareJob) Held() bool { return j.Failed() && j.is(ConditionHeld) }
 
+// MayBegin reports whether the job need not wait for its admission any more: it is admitted, or disturbs nobody.
+func (j *FirmwareJob) MayBegin() bool { return j.Admitted() || j.Spec.Task.Type == JobTypeBackup }
+
 // Admitted reports whether the job has a place in the budget of its RolloutPolicy.
 func (j *FirmwareJob) Admitted() bool { return j.is(ConditionAdmitted) }
+
+// HasPlace reports whether the job may disturb its node now: it was admitted, which it says for ever, and has neither ended nor given a
+// node back that it held.
+func (j *FirmwareJob) HasPlace() bool { return j.Admitted() && (!j.Ended() || j.Held()) }
 
 // FailureReason is the reason of the condition Failed; empty where the job does not have that condition.
 func (j *FirmwareJob) FailureReason() string {

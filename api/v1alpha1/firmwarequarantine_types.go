@@ -20,6 +20,7 @@ type FirmwareQuarantineSpec struct {
 	// digest of the image. Immutable. Written by the operator, or by the user who creates the quarantine.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="digest is immutable; create another quarantine"
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest Digest `json:"digest,omitempty"`
 	// model of the devices that the image is not flashed to, as vendor and model: their PCI ids ("15b3:101d"), otherwise the names that
 	// they report in lower case, with a dash for all but letters and digits ("dell-inc:bios"). "any:any" stands for every model.

@@ -110,6 +110,7 @@ type FirmwareFile struct {
 	// digest of the file, sha256: and 64 hexadecimal digits. A file with another one is refused. Required, but for an OCI reference, whose
 	// digest is that of the manifest. Written by the user.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^sha256:[0-9a-f]{64}$')",messageExpression="self.lowerAscii().matches('^(sha256:)?[0-9a-f]{64}$') ? 'write the digest as sha256:' + self.lowerAscii().replace('sha256:', '') : 'a digest is sha256: and 64 hexadecimal digits in lower case, as sha256sum FILE prints them'"
 	Digest Digest `json:"digest,omitempty"`
 	// signatureURL is where the signature of the file is: a minisign signature (.minisig), an ECDSA signature of the file's sha256 in
 	// DER, bare or in base64, or a bundle of Sigstore (.sigstore.json); at most 32 KiB. https, http or file, as for url. Required
@@ -120,8 +121,8 @@ type FirmwareFile struct {
 	// +kubebuilder:validation:Pattern=`^(https?|file)://[^/ @]*(/[^ ]*)?$`
 	SignatureURL string `json:"signatureURL,omitempty"`
 	// images says what the file holds, at most 64. One without a path is the file itself, a cabinet for fwupd for example. With paths the
-	// file is an archive, a zip, a cabinet or a tar, which may be compressed with gzip, xz or zstd, detected by its first bytes; members
-	// that are not listed are ignored. Written by the user.
+	// file is an archive: a zip, a cabinet, an RPM package, a tar, which may be compressed with gzip, xz or zstd, a program with a zip behind it or a
+	// script with a compressed tar behind it, detected by its first bytes; members that are not listed are ignored. Written by the user.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -132,7 +133,8 @@ type FirmwareFile struct {
 // ImageDescription says what an image is for. The daemon checks it again against the device and the image itself
 // before it writes.
 type ImageDescription struct {
-	// path of the image within the archive, without a leading slash and without "..". Absent: the file is the image.
+	// path of the image within the archive, without a leading slash and without "..". In a tar archive within the archive: the name of that, a
+	// slash, and the name in it. Absent: the file is the image.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -170,6 +172,10 @@ type ImageDescription struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
+	// digest of the image itself, as it is within the archive or artifact, as sha256:<hex>. Nodes flash no other image for this description.
+	// Absent: of a file that is the image, that of the file; of an image with a path, and of an artifact without a digest, any.
+	// +optional
+	Digest Digest `json:"digest,omitempty"`
 }
 
 // FirmwareSourceStatus is written by the operator.
@@ -220,6 +226,7 @@ type StoredImage struct {
 	BoardIDs []string `json:"boardIDs,omitempty"`
 	// digest of the image as it is stored and served.
 	// +required
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest Digest `json:"digest,omitempty"`
 }
 
@@ -294,5 +301,6 @@ type UpgradeStep struct {
 	UpgradePath `json:",inline"`
 	// digest of the image of via for the device's board. Written by the operator.
 	// +optional
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest Digest `json:"digest,omitempty"`
 }

@@ -76,7 +76,7 @@ func TestDefaults(t *testing.T) {
 	policy := kinds["RolloutPolicy"].(*v1alpha1.RolloutPolicy).Spec
 	assert.Equal(t, v1alpha1.RolloutActive, policy.State)
 	assert.Equal(t, intstr.FromInt32(1), *policy.MaxUnavailable, "one node at a time by default")
-	assert.Empty(t, policy.Require)
+	assert.Equal(t, v1alpha1.Requirements{v1alpha1.RequireUnlock}, policy.Require)
 	assert.EqualValues(t, "60s", policy.HealthyFor)
 	job := kinds["FirmwareJob"].(*v1alpha1.FirmwareJob).Spec
 	assert.Equal(t, v1alpha1.Duration("60s"), job.Task.HealthyFor)

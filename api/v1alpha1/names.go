@@ -35,9 +35,15 @@ const (
 	// CordonedAnnotation on a Node says that the operator cordoned it, which it does with --maintenance=Drain alone; its value is
 	// the id of the request. The operator uncordons no Node without it.
 	CordonedAnnotation = "nodefirmware.io/cordoned"
+	// ExcludedAnnotation on a Node says that the operator excluded it from the remediation of medik8s; its value is the id of the request. The
+	// operator removes no label of medik8s without it.
+	ExcludedAnnotation = "nodefirmware.io/excluded-from-remediation"
 	// UpdateWhileCordonedAnnotation on a Node, with the value "true", lets the product update the Node while somebody else has cordoned it.
 	// People write it; without it such a Node waits. It is about a plain cordon alone, and the Node stays cordoned after the update.
 	UpdateWhileCordonedAnnotation = "nodefirmware.io/update-while-cordoned"
+	// LifecycleReason is the reason of the conditions MaintenancePlanned, DrainInProgress, Drained and MaintenanceInProgress that the operator
+	// writes on a Node. One with another reason is somebody else's.
+	LifecycleReason = "FirmwareUpdate"
 	// JobPodLabel marks the pods that execute FirmwareJobs; its value is the uid of the job. A drain does not evict
 	// them.
 	JobPodLabel = "nodefirmware.io/job"

@@ -38,6 +38,7 @@ type DesiredFirmware struct {
 	// digest of the image for this device's board. Absent while the source is not ready or holds no image for the
 	// board; until then nothing is flashed.
 	// +optional
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest Digest `json:"digest,omitempty"`
 	// policy is Apply to flash, or Validate to only report a difference.
 	// +required
@@ -99,6 +100,11 @@ type NodeDeviceStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=9
 	PCIID string `json:"pciID,omitempty"`
+	// subsystemID are the PCI vendor and device ids of the board around the chip, spelled like pciID ("15b3:0016"); absent for devices
+	// that do not report them.
+	// +optional
+	// +kubebuilder:validation:MaxLength=9
+	SubsystemID string `json:"subsystemID,omitempty"`
 	// boardID is the id the board checks an image against, such as PSID or board.id.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -222,6 +228,7 @@ type AppliedFirmware struct {
 	// digest of the image that a job put on the device. Absent where the device was found at its target, so that nobody knows which
 	// image brought it there.
 	// +optional
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest Digest `json:"digest,omitempty"`
 	// origin lists the objects that the firmware came from, as they were for the job, or when the device was found to run what they
 	// desire: the template or pin, and the source. Where one of them is not as it was, status.obsolete of the NodeFirmware lists
@@ -241,12 +248,14 @@ type AppliedFirmware struct {
 
 // DeviceFailure is an update that failed, or left its device unhealthy.
 type DeviceFailure struct {
-	// reason of the failure, as in the job's Failed condition; Unhealthy where there is no digest.
+	// reason of the failure, as in the job's Failed condition; Unhealthy or Restored where there is no digest.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
-	// digest of the image that failed. Absent where the device was left unhealthy.
+	// digest of the image that failed. Absent where the device was left unhealthy, and where other firmware was restored while no image of
+	// the desired version was known.
 	// +optional
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest Digest `json:"digest,omitempty"`
 	// message says what happened.
 	// +optional
@@ -322,4 +331,6 @@ func (s *NodeDeviceStatus) ModelKey() string {
 }
 
 // IsUnhealthy reports whether a job left the device unhealthy, so that every image waits for a retry.
-func (s *NodeDeviceStatus) IsUnhealthy() bool { return s.Failure != nil && s.Failure.Digest == "" }
+func (s *NodeDeviceStatus) IsUnhealthy() bool {
+	return s.Failure != nil && s.Failure.Digest == "" && s.Failure.Reason != ReasonRestored
+}

@@ -217,7 +217,7 @@ type MaintenanceRequestType string
 const (
 	// MaintenanceDrain: cordon the node and evict its pods.
 	MaintenanceDrain MaintenanceRequestType = "Drain"
-	// MaintenanceRelease: return the node to service, unless somebody else cordoned it.
+	// MaintenanceRelease: return the node to service, unless somebody else cordoned it, and not before those are done who have it too.
 	MaintenanceRelease MaintenanceRequestType = "Release"
 )
 
@@ -244,7 +244,8 @@ const (
 	MaintenanceRefused MaintenanceState = "Refused"
 	// MaintenanceDraining: the node is cordoned and its pods are being evicted.
 	MaintenanceDraining MaintenanceState = "Draining"
-	// MaintenanceDrained: the node is cordoned, and no pod was left that a drain takes away.
+	// MaintenanceDrained: the node is cordoned, and no pod was left that a drain takes away. It stays so after a release as long as somebody
+	// else has the node, whom the message names.
 	MaintenanceDrained MaintenanceState = "Drained"
 	// MaintenanceReleased: the operator's cordon is gone.
 	MaintenanceReleased MaintenanceState = "Released"
@@ -292,7 +293,7 @@ type HealthVerdict struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID,omitempty"`
-	// complaints lists what is worse than before. At most 32.
+	// complaints lists what is worse than before. A Healthy node has one where it boots slowly since, and none otherwise. At most 32.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32

@@ -80,9 +80,10 @@ type RolloutPolicySpec struct {
 	// default is maxFailures 1 and maxHeld 0. Written by the user.
 	// +optional
 	Halt *RolloutHalt `json:"halt,omitempty"`
-	// require is what must hold before a device of the pool is updated. A job keeps the value that was set when it was queued. Default:
-	// nothing. Written by the user.
+	// require is what must hold before a device of the pool is updated. A job keeps the value that was set when it was queued. Default
+	// Unlock; an empty list requires nothing. Written by the user.
 	// +optional
+	// +kubebuilder:default={Unlock}
 	Require Requirements `json:"require,omitempty"`
 	// healthyFor is how long a node must look healthy without interruption after an update before its job succeeds. A job has what held
 	// when it was queued. Default 60s, from 0s to 1h. Written by the user.
@@ -400,6 +401,7 @@ type RolloutStatus struct {
 	Version string `json:"version"`
 	// digest of the image.
 	// +required
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest Digest `json:"digest"`
 	// wave that is open: its name, or "rest" after the last one.
 	// +required
@@ -424,6 +426,10 @@ type RolloutStatus struct {
 	// consecutiveFailures is how often it failed since a node succeeded or it was resumed.
 	// +optional
 	ConsecutiveFailures int32 `json:"consecutiveFailures,omitempty"`
+	// slowBoots is the number of nodes that are healthy and boot slowly since their update. The first of them halt the update; once a person
+	// has resumed it, further ones are only counted. Those after the share of halt.lenientAfter has succeeded are not counted.
+	// +optional
+	SlowBoots int32 `json:"slowBoots,omitempty"`
 	// lastVerdictTime is when the last verdict was counted. The soak of a wave begins then.
 	// +optional
 	LastVerdictTime *metav1.Time `json:"lastVerdictTime,omitempty"`

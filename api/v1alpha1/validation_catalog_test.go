@@ -193,7 +193,7 @@ func catalogsInUse() []client.Object {
 	fresh.Name, fresh.Spec.Machine = "lenovo.7x21", v1alpha1.CatalogMachine{Vendor: "lenovo", Model: "7x21"}
 	fresh.Status = v1alpha1.FirmwareCatalogStatus{ObservedGeneration: -1}
 	atRest.Status = v1alpha1.FirmwareCatalogStatus{
-		ObservedGeneration: 1, LastDiscoveryTime: &someTime, Nodes: 12, Devices: v1alpha1.CatalogDevices{Total: 60, Behind: 7, Vulnerable: 3, Unknown: 24},
+		ObservedGeneration: 1, LastDiscoveryTime: &someTime, Nodes: 12, Devices: v1alpha1.CatalogDevices{Total: 60, Behind: 7, Vulnerable: new(int32(3)), Unknown: 24},
 		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded,
 			"7 of 60 devices run behind the newest version, 3 with a known vulnerability; for 24 it is not known."),
 	}

@@ -35,7 +35,7 @@ func TestStepsJobValidation(t *testing.T) {
 			{name: "two steps", change: func(*v1alpha1.FirmwareJob) {}},
 			{name: "no steps", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Steps = nil }, field: "spec.task.steps", message: stepsMessage},
 			{name: "steps and updates", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Devices = validJob().Spec.Task.Devices },
-				field: "spec.task.devices", message: "a job of type Update lists its devices; any other type has none"},
+				field: "spec.task.devices", message: "a job of type Update or Restore lists its devices, one of type Backup may, and one of type Steps has none"},
 			{name: "32 steps", change: repeat(32)},
 			{name: "33 steps", change: repeat(33), field: "spec.task.steps", message: "at most 32 items"},
 			{name: "a step without a name", change: step(func(s *v1alpha1.RequestedStep) { s.Name = "" }),

@@ -269,6 +269,14 @@ func TestFirmwareSourceValidation(t *testing.T) {
 			field: identitiesField + "[0]", message: "an identity needs either subject or subjectRegExp"},
 		{name: "an identity that nobody knows", change: sigstore(v1alpha1.SignerIdentity{Subject: "a"}),
 			field: identitiesField + "[0].issuer", message: "Required"},
+		{name: "a digest in upper case", change: func(o *v1alpha1.FirmwareSource) {
+			file(o).Digest = v1alpha1.Digest("SHA256:" + strings.Repeat("AB", 32))
+		},
+			field: "spec.files[0].digest", message: "write the digest as sha256:" + strings.Repeat("ab", 32)},
+		{name: "a digest without its kind", change: func(o *v1alpha1.FirmwareSource) { file(o).Digest = v1alpha1.Digest(strings.Repeat("ab", 32)) },
+			field: "spec.files[0].digest", message: "write the digest as sha256:" + strings.Repeat("ab", 32)},
+		{name: "a digest of another kind", change: func(o *v1alpha1.FirmwareSource) { file(o).Digest = v1alpha1.Digest("md5:" + strings.Repeat("ab", 16)) },
+			field: "spec.files[0].digest", message: "a digest is sha256: and 64 hexadecimal digits in lower case, as sha256sum FILE prints them"},
 		{name: "no digest", change: func(o *v1alpha1.FirmwareSource) { file(o).Digest = "" }, field: "spec.files[0]", message: "digest is required: without it any file would be accepted"},
 		{name: "an artifact by its digest", change: func(o *v1alpha1.FirmwareSource) {
 			file(o).URL, file(o).Digest = "oci://registry.example:5000/fw/cx@sha256:"+strings.Repeat("a", 64), ""
@@ -281,7 +289,7 @@ func TestFirmwareSourceValidation(t *testing.T) {
 		{name: "a Secret without a name", change: func(o *v1alpha1.FirmwareSource) { o.Spec.SecretRef = &v1alpha1.LocalReference{} },
 			field: "spec.secretRef.name", message: "Required"},
 		{name: "half a digest", change: func(o *v1alpha1.FirmwareSource) { file(o).Digest = "sha256:3b1f" },
-			field: "spec.files[0].digest", message: "should match"},
+			field: "spec.files[0].digest", message: "a digest is sha256: and 64 hexadecimal digits in lower case"},
 		{name: "a file without images", change: func(o *v1alpha1.FirmwareSource) { file(o).Images = nil },
 			field: "spec.files[0].images", message: "Required"},
 		{name: "two images that are one file", change: func(o *v1alpha1.FirmwareSource) {
@@ -465,14 +473,14 @@ func TestNodeDeviceValidation(t *testing.T) {
 func TestFirmwareJobValidation(t *testing.T) {
 	type change = validation[*v1alpha1.FirmwareJob]
 	update := func(o *v1alpha1.FirmwareJob) *v1alpha1.TaskDevice { return &o.Spec.Task.Devices[0] }
-	const devicesMessage, immutable = "a job of type Update lists its devices; any other type has none", "task is immutable; create a new job"
+	const devicesMessage, immutable = "a job of type Update or Restore lists its devices, one of type Backup may, and one of type Steps has none", "task is immutable; create a new job"
 	t.Run("create", func(t *testing.T) {
 		checkCreate(t, validJob, []change{
 			{name: "an update", change: func(*v1alpha1.FirmwareJob) {}},
 			{name: "an update of nothing", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Devices = nil },
 				field: "spec.task.devices", message: devicesMessage},
 			{name: "an unknown type", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Type = "Erase" },
-				field: "spec.task.type", message: `supported values: "Update", "Steps"`},
+				field: "spec.task.type", message: `supported values: "Update", "Steps", "Backup", "Restore"`},
 			{name: "no node", change: func(o *v1alpha1.FirmwareJob) { o.Spec.NodeName = "" },
 				field: "spec.nodeName", message: "Required"},
 			{name: "one device twice", change: func(o *v1alpha1.FirmwareJob) {
@@ -482,10 +490,22 @@ func TestFirmwareJobValidation(t *testing.T) {
 			{name: "129 devices", change: func(o *v1alpha1.FirmwareJob) { repeatUpdates(o, 129) },
 				field: "spec.task.devices", message: "at most 128 items"},
 			{name: "an update without a digest", change: func(o *v1alpha1.FirmwareJob) { update(o).Digest = "" },
-				field: "spec.task.devices[0].digest", message: "Required"},
+				field: "spec.task.devices", message: "each device of a job of type Update has a uniqueID, a version and a digest"},
 			{name: "an update of a device without its identity", change: func(o *v1alpha1.FirmwareJob) {
 				update(o).UniqueID = ""
-			}, field: "spec.task.devices[0].uniqueID", message: "Required"},
+			}, field: "spec.task.devices", message: "each device of a job of type Update has a uniqueID, a version and a digest"},
+			{name: "a backup of all devices", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task = v1alpha1.JobTask{Type: v1alpha1.JobTypeBackup} }},
+			{name: "a backup of one device", change: byPerson(v1alpha1.JobTypeBackup, v1alpha1.TaskDevice{Name: "nic"})},
+			{name: "a backup of a version", change: byPerson(v1alpha1.JobTypeBackup, v1alpha1.TaskDevice{Name: "nic", Version: "1"}),
+				field: "spec.task.devices", message: "a job of type Backup names its devices only; it archives what they run"},
+			{name: "a restore of what was good", change: byPerson(v1alpha1.JobTypeRestore, v1alpha1.TaskDevice{Name: "nic"})},
+			{name: "a restore of an image", change: byPerson(v1alpha1.JobTypeRestore, v1alpha1.TaskDevice{Name: "nic", UniqueID: "u", Version: "1", Digest: digest})},
+			{name: "a restore of nothing", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task = v1alpha1.JobTask{Type: v1alpha1.JobTypeRestore} },
+				field: "spec.task.devices", message: devicesMessage},
+			{name: "a restore that accuses an image", change: byPerson(v1alpha1.JobTypeRestore, v1alpha1.TaskDevice{Name: "nic", Model: "15b3:101d"}),
+				field: "spec.task.devices", message: "only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest or a rollbackSource"},
+			{name: "a restore with an image to go back to", change: byPerson(v1alpha1.JobTypeRestore, v1alpha1.TaskDevice{Name: "nic", RollbackDigest: digest}),
+				field: "spec.task.devices", message: "only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest or a rollbackSource"},
 		})
 	})
 	t.Run("update", func(t *testing.T) {
@@ -598,6 +618,11 @@ func validJob() *v1alpha1.FirmwareJob {
 			}}},
 		},
 	}
+}
+
+// byPerson makes the job one of another type.
+func byPerson(kind v1alpha1.JobType, devices ...v1alpha1.TaskDevice) func(*v1alpha1.FirmwareJob) {
+	return func(o *v1alpha1.FirmwareJob) { o.Spec.Task = v1alpha1.JobTask{Type: kind, Devices: devices} }
 }
 
 func repeatUpdates(o *v1alpha1.FirmwareJob, n int) {

@@ -28,11 +28,11 @@ func TestProcessesWithDifferentStateDirectoriesNeverWriteOneDeviceAtOnce(t *test
 	require.NoError(t, m.SetFault(simhost.Fault{ID: "slow", Kind: simhost.Hang, Operation: "write"}))
 
 	first := m.apply(t, t.TempDir(), template)
-	require.Eventually(t, func() bool { return len(m.writes(t)) == 1 }, time.Minute, 20*time.Millisecond, "%v", first)
+	require.Eventually(t, func() bool { return len(m.writes(t)) == 1 }, 5*time.Minute, 20*time.Millisecond, "%v", first)
 	second := m.apply(t, t.TempDir(), template)
 	require.Eventually(t, func() bool {
 		return len(m.writes(t)) > 1 || bytes.Contains(second.bytes(), []byte("still running"))
-	}, time.Minute, 20*time.Millisecond, "%v", second)
+	}, 5*time.Minute, 20*time.Millisecond, "%v", second)
 	assert.Len(t, m.writes(t), 1, "%v", second)
 
 	require.NoError(t, m.ClearFault("slow"))

@@ -8,6 +8,8 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 func archiveCommand() *cobra.Command {
@@ -123,7 +125,7 @@ func restore(ctx context.Context, a cli.Archiving, args []string, from string) (
 	return a.Restore(ctx, args[0])
 }
 
-func archiveEditCommand(verb, short string, edit func(stateDir, entry string) error) *cobra.Command {
+func archiveEditCommand(verb, short string, edit func(stateDir string, this state.Machine, entry string) error) *cobra.Command {
 	var m config.Machine
 	c := &cobra.Command{
 		Use:   verb + " ENTRY",
@@ -133,7 +135,11 @@ func archiveEditCommand(verb, short string, edit func(stateDir, entry string) er
 			if err := m.Validate(); err != nil {
 				return err
 			}
-			return edit(m.StateDir, args[0])
+			this, err := state.ReadMachine(sysfs.DirFS(m.HostRoot))
+			if err != nil {
+				return err
+			}
+			return edit(m.StateDir, this, args[0])
 		},
 	}
 	machineFlags(c, &m, "/")
@@ -145,8 +151,12 @@ func archiving(c *cobra.Command, m config.Machine) (cli.Archiving, error) {
 	if err != nil {
 		return cli.Archiving{}, err
 	}
+	this, err := state.ReadMachine(hardware.FS)
+	if err != nil {
+		return cli.Archiving{}, err
+	}
 	return cli.Archiving{
-		StateDir: m.StateDir, BootID: hardware.BootID, Scan: hardware.Host.Scan, Drivers: hardware.Drivers, Writes: hardware.Runner,
+		StateDir: m.StateDir, Machine: this, BootID: hardware.BootID, Scan: hardware.Host.Scan, Drivers: hardware.Drivers, Writes: hardware.Runner,
 		Log: c.ErrOrStderr(),
 	}, nil
 }

@@ -34,7 +34,7 @@ func executesOneJobAlone(t *testing.T, c *cluster, m *machine) {
 		waits := meta.FindStatusCondition(c.job(t, "pod").Status.Conditions, v1alpha1.ConditionReconciling)
 		require.NotNil(ct, waits)
 		assert.Contains(ct, waits.Message, "waits for the pod")
-	}, 2*time.Minute, 50*time.Millisecond)
+	}, 5*time.Minute, 50*time.Millisecond)
 	assert.NoFileExists(t, filepath.Join(m.stateDir(), "journal.db"), "nothing is executed")
 	assert.Zero(t, m.stop(syscall.SIGTERM))
 
@@ -45,11 +45,11 @@ func executesOneJobAlone(t *testing.T, c *cluster, m *machine) {
 		return slices.ContainsFunc(c.job(t, "pod").Status.Steps, func(s v1alpha1.JobStep) bool {
 			return s.Name == "flash" && s.State == v1alpha1.StepRunning
 		})
-	}, time.Minute, 20*time.Millisecond)
+	}, 5*time.Minute, 20*time.Millisecond)
 	m.stop(syscall.SIGKILL)
 	m.startAs(t, "job", execute...)
 	require.NoError(t, m.ClearFault("slow"))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	event, err := m.WaitPowerEvent(ctx)
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func executesOneJobAlone(t *testing.T, c *cluster, m *machine) {
 	require.NoError(t, c.ControlPlane.StartAPIServer())
 	select {
 	case <-m.ended:
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		require.Fail(t, "the process does not end")
 	}
 	assert.Zero(t, m.daemon.ProcessState.ExitCode())

@@ -36,8 +36,8 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	c.AddCommand(runCommand(), jobCommand(), guardCommand(), discoverCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand(), toolCommand(), stateCommand(),
-		archiveCommand())
+	c.AddCommand(runCommand(), jobCommand(), guardCommand(), discoverCommand(), settingsCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand(), toolCommand(), stateCommand(),
+		archiveCommand(), sourceCommand())
 	return c
 }
 
@@ -55,13 +55,15 @@ func machineFlags(c *cobra.Command, m *config.Machine, hostRoot string) {
 	c.Flags().StringSliceVar(&m.DisabledDrivers, "disable-driver", nil, "name of a driver not to use; may be repeated")
 }
 
-// exitCode is the exit code of a command: 0 success, 1 failure, 3 stopped before a reboot that the user has to make or
+// exitCode is the exit code of a command: 0 success, 1 failure, 2 a source of which a person has to fill in something, 3 stopped before a reboot that the user has to make or
 // to allow, 4 interrupted at a safe point. After 3 and 4, running the command again continues it.
 func exitCode(err error) int {
 	var tool exitError
 	switch {
 	case err == nil:
 		return 0
+	case errors.Is(err, cli.ErrFillIn):
+		return 2
 	case errors.Is(err, cli.ErrRebootPending):
 		return 3
 	case errors.Is(err, cli.ErrInterrupted), errors.Is(err, daemon.ErrInterrupted):

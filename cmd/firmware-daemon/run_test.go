@@ -72,7 +72,7 @@ func TestDaemon(t *testing.T) {
 			"updates its node": updatesItsNode, "sees a card leave": seesACardLeave,
 			"writes on when its pod ends": writesOnWhenItsPodEnds, "reads back what lost its worker": readsBackWhatLostItsWorker,
 			"outlives every kill": outlivesEveryKill, "refuses to run unconfined": refusesToRunUnconfined,
-			"writes nothing for a stolen operator": writesNothingForAStolenOperator,
+			"writes nothing for a stolen operator": writesNothingForAStolenOperator, "rests quietly": restsQuietly,
 		} {
 			run(t, name, test, true)
 		}
@@ -238,7 +238,7 @@ func (c *cluster) device(t *testing.T, match func(v1alpha1.NodeDevice) bool) v1a
 			}
 		}
 		return found != nil
-	}, time.Minute, 50*time.Millisecond)
+	}, 5*time.Minute, 50*time.Millisecond)
 	return *found
 }
 
@@ -262,10 +262,11 @@ func (c *cluster) assign(t *testing.T, u v1alpha1.TaskDevice) {
 		d.Spec.Firmware = &v1alpha1.DesiredFirmware{
 			Version: u.Version, Digest: u.Digest, Downgrade: v1alpha1.DowngradeForbid, Policy: v1alpha1.PolicyApply,
 		}
-		d.Spec.Origin = []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}}
+		d.Spec.Origin = []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: d.Name, Rule: "r"}}
+		apitest.Want(t, c.Client, d.Name, d.Status.Class, *d.Spec.Firmware)
 		_ = c.Client.Update(t.Context(), &d) // a conflict is tried again
 		return false
-	}, time.Minute, 50*time.Millisecond)
+	}, 5*time.Minute, 50*time.Millisecond)
 }
 
 // admit queues a job and admits it, as the operator does.
@@ -313,7 +314,7 @@ func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 		update(fast, "22.41.1000", c.stock(simhost.NICImage, simhost.ImageOptions{Version: "22.41.1000", PSID: nic0PSID})),
 		update(slow, "28.41.1000", c.stock(simhost.NICImage, simhost.ImageOptions{Version: "28.41.1000", PSID: nic1PSID})))
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	event, err := m.WaitPowerEvent(ctx)
 	require.NoError(t, err)
@@ -326,7 +327,7 @@ func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 	require.EventuallyWithT(t, func(ct *assert.CollectT) {
 		j := c.job(t, "aaaa")
 		assert.True(ct, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete), "%+v", j.Status)
-	}, time.Minute, 100*time.Millisecond)
+	}, 5*time.Minute, 100*time.Millisecond)
 	j := c.job(t, "aaaa")
 	assert.EqualValues(t, 1, j.Status.Reboots)
 	for _, key := range []string{"nic0", "nic1"} {
@@ -354,7 +355,7 @@ func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 		require.NoError(ct, c.Client.Get(t.Context(), client.ObjectKey{Name: c.node}, &n))
 		assert.Nil(ct, n.Status.CurrentStep)
 		assert.Equal(ct, bootID, n.Status.BootID)
-	}, 2*time.Minute, 100*time.Millisecond)
+	}, 5*time.Minute, 100*time.Millisecond)
 	assert.Empty(t, c.maintenances(t), "the maintenance is released")
 
 	assert.LessOrEqual(t, allocatedKiB(t, m.daemon.Process.Pid), 20<<10, "memory that the process allocated")
@@ -384,7 +385,7 @@ func refusesToRunUnconfined(t *testing.T, c *cluster, m *machine) {
 	m.start(t, c.args...)
 	select {
 	case <-m.ended:
-	case <-time.After(2 * time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("it runs")
 	}
 	assert.NotZero(t, m.stop(syscall.SIGTERM))
@@ -401,7 +402,7 @@ func startsWithoutAPIServer(t *testing.T, c *cluster, m *machine) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(filepath.Join(m.stateDir(), "journal.db"))
 		return err == nil
-	}, 2*time.Minute, 20*time.Millisecond)
+	}, 5*time.Minute, 20*time.Millisecond)
 	second := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{"run", "--node-name=" + m.node}, append(m.local(), c.args...)...)...)
 	out, err := second.CombinedOutput()
 	require.Error(t, err)
@@ -424,7 +425,7 @@ func seesACardLeave(t *testing.T, c *cluster, m *machine) {
 	require.EventuallyWithT(t, func(ct *assert.CollectT) {
 		require.NoError(ct, c.Client.Get(t.Context(), client.ObjectKeyFromObject(firmware), firmware))
 		assert.Equal(ct, "now", firmware.Status.Requests.Scan)
-	}, 2*time.Minute, 50*time.Millisecond)
+	}, 5*time.Minute, 50*time.Millisecond)
 	require.Error(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(&d), &d), "the card is gone when the scan is answered")
 	require.NoError(t, m.Plug("nic0"))
 	again := c.device(t, byBoard(nic0PSID)) // by itself, long before the next scan is due

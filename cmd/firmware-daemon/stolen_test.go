@@ -96,7 +96,7 @@ func writesNothingForAStolenOperator(t *testing.T, c *cluster, m *machine) {
 				assert.Equal(ct, attempt.want, failed.Reason, failed.Message)
 				assert.Contains(ct, failed.Message, "nothing was written")
 			}
-		}, time.Minute, 100*time.Millisecond, attempt.name)
+		}, 5*time.Minute, 100*time.Millisecond, attempt.name)
 		assert.Empty(t, m.writes(t), attempt.name)
 	}
 
@@ -115,7 +115,7 @@ func writesNothingForAStolenOperator(t *testing.T, c *cluster, m *machine) {
 		require.EventuallyWithT(t, func(ct *assert.CollectT) {
 			j := c.job(t, attempt.name)
 			assert.True(ct, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete), "%+v", j.Status)
-		}, time.Minute, 100*time.Millisecond, "what the publisher signed is flashed")
+		}, 5*time.Minute, 100*time.Millisecond, "what the publisher signed is flashed")
 		assert.Len(t, m.writes(t), n+1)
 		running = attempt.version
 	}

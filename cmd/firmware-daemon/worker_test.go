@@ -43,7 +43,7 @@ func (m *machine) flashes(t *testing.T, c *cluster) (unique string, w command.Wr
 	require.Eventually(t, func() bool {
 		card, err := m.Device("nic0")
 		return err == nil && card.Torn
-	}, 2*time.Minute, 20*time.Millisecond)
+	}, 5*time.Minute, 20*time.Millisecond)
 	r := m.runner(t)
 	require.Eventually(t, func() bool {
 		found, err := r.Writing(d.Status.UniqueID)
@@ -52,7 +52,7 @@ func (m *machine) flashes(t *testing.T, c *cluster) (unique string, w command.Wr
 		}
 		w = *found
 		return true
-	}, time.Minute, 20*time.Millisecond)
+	}, 5*time.Minute, 20*time.Millisecond)
 	return d.Status.UniqueID, w
 }
 
@@ -63,7 +63,7 @@ func (m *machine) completes(t *testing.T, c *cluster) {
 	require.EventuallyWithT(t, func(ct *assert.CollectT) {
 		j := c.job(t, "aaaa")
 		assert.True(ct, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete), "%+v", j.Status)
-	}, time.Minute, 100*time.Millisecond)
+	}, 5*time.Minute, 100*time.Millisecond)
 	running, err := m.Running("nic0")
 	require.NoError(t, err)
 	assert.Equal(t, "22.41.1000", running)
@@ -118,7 +118,7 @@ func (m *machine) reboots() error {
 func readsBackWhatLostItsWorker(t *testing.T, c *cluster, m *machine) {
 	unique, w := m.flashes(t, c)
 	require.NoError(t, syscall.Kill(w.Worker.PID, syscall.SIGKILL))
-	require.Eventually(t, func() bool { return !w.Worker.Alive() }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !w.Worker.Alive() }, 5*time.Minute, 10*time.Millisecond)
 	assert.True(t, w.Tool.Alive())
 	m.completes(t, c)
 	found, err := m.runner(t).Writing(unique)
@@ -154,7 +154,7 @@ func outlivesEveryKill(t *testing.T, c *cluster, m *machine) {
 	require.Eventually(t, func() bool {
 		j = c.job(t, "aaaa")
 		return j.Ended()
-	}, time.Minute, 100*time.Millisecond)
+	}, 5*time.Minute, 100*time.Millisecond)
 	if failed := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); failed != nil && failed.Status == metav1.ConditionTrue {
 		assert.Contains(t, failed.Message, "interrupted twice", "two kills between the journal and the start of the tool")
 	}

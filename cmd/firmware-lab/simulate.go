@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ func simulateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			debug.SetGCPercent(400) // each decision leaves megabytes behind, and a fleet takes few
 			began := time.Now()
 			result, err := simulation.Run(c.Context(), o)
 			if err != nil {
@@ -37,6 +39,9 @@ func simulateCommand() *cobra.Command {
 				return err
 			}
 			result.Summarize(c.OutOrStdout())
+			if f.waves {
+				result.Waves(c.OutOrStdout())
+			}
 			fmt.Fprintf(c.ErrOrStderr(), "%d decisions in %s.\n", result.Report.Passes, time.Since(began).Round(time.Millisecond))
 			return nil
 		},
@@ -58,6 +63,7 @@ type simulateFlags struct {
 	models, versions                  string
 	duration, failure, held, badImage string
 	out, report                       string
+	waves                             bool
 }
 
 func (f *simulateFlags) register(c *cobra.Command) {
@@ -65,6 +71,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	s.StringArrayVar(&f.policies, "policy", nil, "file of RolloutPolicies, one or more documents; may be repeated (default: the operator's own policy, one node at a time)")
 	s.StringVar(&f.out, "out", "", "file for the picture, as HTML")
 	s.StringVar(&f.report, "report", "", "file for the report, as JSON")
+	s.BoolVar(&f.waves, "waves", false, "print which nodes went in which wave and when, by the version that they ran")
 	s.Uint64Var(&f.made.Seed, "seed", 1, "decides what is left to chance")
 	s.StringVar(&f.start, "start", "2026-01-05T09:00:00Z", "when the firmware is declared, as RFC 3339")
 	s.DurationVar(&f.horizon, "horizon", 365*24*time.Hour, "how far to look at the most")
@@ -116,28 +123,28 @@ func (f *simulateFlags) options(c *cobra.Command) (o simulation.Options, err err
 		o.Policies, err = simulation.LoadPolicies(f.policies)
 		keep(err)
 	}
-	o.Fleet, err = f.fleet(c)
+	o.Fleet, o.NotDue, err = f.fleet(c)
 	keep(err)
 	return o, errors.Join(errs...)
 }
 
-func (f *simulateFlags) fleet(c *cobra.Command) ([]simulation.Node, error) {
+func (f *simulateFlags) fleet(c *cobra.Command) ([]simulation.Node, simulation.NotDue, error) {
 	if f.nodesFrom != "" {
 		for _, made := range []string{"nodes", "models", "versions", "label", "racks", "rack-label"} {
 			if c.Flags().Changed(made) {
-				return nil, fmt.Errorf("--%s makes a fleet and --nodes-from gives one; leave one of them out", made)
+				return nil, nil, fmt.Errorf("--%s makes a fleet and --nodes-from gives one; leave one of them out", made)
 			}
 		}
 		return f.cluster(c)
 	}
 	if f.devicesFrom != "" {
-		return nil, errors.New("--devices-from needs the nodes of the same cluster; add --nodes-from")
+		return nil, nil, errors.New("--devices-from needs the nodes of the same cluster; add --nodes-from")
 	}
 	if f.made.Nodes < 1 || f.made.Nodes > simulation.MaxNodes {
-		return nil, fmt.Errorf("--nodes %d: choose 1 to %d", f.made.Nodes, simulation.MaxNodes)
+		return nil, nil, fmt.Errorf("--nodes %d: choose 1 to %d", f.made.Nodes, simulation.MaxNodes)
 	}
 	if f.made.Racks < 0 || f.made.Racks > f.made.Nodes {
-		return nil, fmt.Errorf("--racks %d: choose 0 to the number of nodes", f.made.Racks)
+		return nil, nil, fmt.Errorf("--racks %d: choose 0 to the number of nodes", f.made.Racks)
 	}
 	var errs []error
 	var err error
@@ -147,21 +154,22 @@ func (f *simulateFlags) fleet(c *cobra.Command) ([]simulation.Node, error) {
 	errs = append(errs, flagError("versions", err))
 	f.made.Labels, err = simulation.ParseLabels(f.labels)
 	errs = append(errs, flagError("label", err))
-	return f.made.Fleet(), errors.Join(errs...)
+	return f.made.Fleet(), nil, errors.Join(errs...)
 }
 
-// cluster is a fleet from files.
-func (f *simulateFlags) cluster(c *cobra.Command) ([]simulation.Node, error) {
+// cluster is a fleet from files, with how many of its devices are not updated.
+func (f *simulateFlags) cluster(c *cobra.Command) ([]simulation.Node, simulation.NotDue, error) {
 	fleet, err := simulation.LoadNodes(f.nodesFrom, f.modelLabel)
 	if err != nil || f.devicesFrom == "" {
-		return fleet, err
+		return fleet, nil, err
 	}
 	for _, given := range []string{"model-label", "to-version"} {
 		if c.Flags().Changed(given) {
-			return nil, fmt.Errorf("--devices-from says which models there are and what they are updated to; leave --%s out", given)
+			return nil, nil, fmt.Errorf("--devices-from says which models there are and what they are updated to; leave --%s out", given)
 		}
 	}
-	return fleet, simulation.LoadDevices(f.devicesFrom, fleet)
+	left, err := simulation.LoadDevices(f.devicesFrom, fleet)
+	return fleet, left, err
 }
 
 func flagError(flag string, err error) error {

@@ -35,7 +35,7 @@ func settings(t *testing.T, args ...string) (c config.Operator, known []operator
 func shipped() config.Operator {
 	return config.Operator{
 		Namespace: "node-firmware-system", DaemonName: "firmware-daemon", UpdateStrategies: []string{"daemon"},
-		Maintenance: "Operator", DrainForce: true, DrainDeleteEmptyDir: true,
+		Maintenance: "Operator", DrainForce: true, DrainDeleteEmptyDir: true, NodeConditions: []string{"Compliance", "Lifecycle"},
 		StoreDir: "/var/lib/firmware-images", QuietPeriod: time.Minute, ExpectedJobDuration: 30 * time.Minute,
 		ImageServerAddress: ":8444", ImageServerNames: []string{"node-firmware-images.node-firmware-system.svc"},
 		LeaderElect: true, ProbeAddress: ":8081", MetricsAddress: ":8443", LogLevel: "info",
@@ -57,6 +57,8 @@ func TestFlags(t *testing.T) {
 		"maintenance":                {"Drain", func(c *config.Operator) { c.Maintenance = "Drain" }},
 		"drain-force":                {"false", func(c *config.Operator) { c.DrainForce = false }},
 		"drain-delete-emptydir-data": {"false", func(c *config.Operator) { c.DrainDeleteEmptyDir = false }},
+		"medik8s-lease-namespace":    {"l --maintenance=Drain", func(c *config.Operator) { c.Medik8sLeases, c.Maintenance = "l", "Drain" }},
+		"node-conditions":            {"Lifecycle", func(c *config.Operator) { c.NodeConditions = []string{"Lifecycle"} }},
 		"node-name":                  {"n1", func(c *config.Operator) { c.NodeName = "n1" }},
 		"store-dir":                  {"/s", func(c *config.Operator) { c.StoreDir = "/s" }},
 		"file-source-dir":            {"/f", func(c *config.Operator) { c.FileSourceDir = "/f" }},

@@ -78,6 +78,11 @@ func command(run func(context.Context, config.Operator, []operator.Strategy, *sl
 	f.BoolVar(&c.DrainForce, "drain-force", true, "with --maintenance=Drain, evict pods that no controller replaces; without it such a pod stops the drain")
 	f.BoolVar(&c.DrainDeleteEmptyDir, "drain-delete-emptydir-data", true,
 		"with --maintenance=Drain, evict pods whose emptyDir volumes are lost with them; without it such a pod stops the drain")
+	f.StringVar(&c.Medik8sLeases, "medik8s-lease-namespace", "",
+		"with --maintenance=Drain, where medik8s is installed: the namespace of its Leases, which is medik8s-leases unless you changed it (default: none are taken)")
+	f.StringSliceVar(&c.NodeConditions, "node-conditions", []string{config.NodeConditionsCompliance, config.NodeConditionsLifecycle},
+		"what is said in the conditions of Nodes: Compliance (FirmwareCompliant), and Lifecycle (MaintenancePlanned, DrainInProgress, Drained and "+
+			"MaintenanceInProgress, from Kubernetes 1.37 on); empty for nothing, which removes what was said")
 	f.StringVar(&c.NodeName, "node-name", "", "node the operator runs on, whose jobs go last")
 	f.StringVar(&c.StoreDir, "store-dir", "/var/lib/firmware-images", "directory of the verified images")
 	f.StringVar(&c.FileSourceDir, "file-source-dir", "", "directory below which file:// URLs of sources may point (default: they are refused)")

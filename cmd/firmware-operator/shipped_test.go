@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/operator"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
@@ -66,7 +67,7 @@ func (p *program) eventually(what string, is func() bool) {
 		default:
 			return is()
 		}
-	}, time.Minute, 20*time.Millisecond, what)
+	}, 5*time.Minute, 20*time.Millisecond, what) // a machine may have a load of 30
 }
 
 func (p *program) is(o client.Object, when func() bool) func() bool {
@@ -78,13 +79,18 @@ func (p *program) create(o client.Object) {
 	require.NoError(p, p.Create(p.Context(), o))
 }
 
+// node makes a Node, which is Ready from the beginning, as a kubelet registers it.
+func (p *program) node(name string) {
+	p.Helper()
+	p.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}})
+}
+
 // bios makes a Node with a BIOS that runs version 1, as its daemon reports it.
 func (p *program) bios(node string) *v1alpha1.NodeDevice {
 	p.Helper()
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
-	p.create(n)
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	require.NoError(p, p.Status().Update(p.Context(), n))
+	p.node(node)
 	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: node + "-bios"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: node}}
 	p.create(d)
 	p.report(d)
@@ -95,15 +101,14 @@ func (p *program) bios(node string) *v1alpha1.NodeDevice {
 func (p *program) report(d *v1alpha1.NodeDevice) {
 	p.Helper()
 	now := metav1.Now()
-	d.Status = v1alpha1.NodeDeviceStatus{
+	require.NoError(p, fieldset.ApplyObservation(p.Context(), p.Client, d.Name, v1alpha1.NodeDeviceStatus{
 		ObservedGeneration: d.Generation, Class: v1alpha1.ClassBIOS, UniqueID: "bios-" + d.Spec.NodeName, Vendor: "Lenovo", Model: "7X21",
 		Firmware: &v1alpha1.ObservedFirmware{Running: "1", Stored: "1", Driver: "fwupd", Activation: v1alpha1.ActivationReboot},
 		Conditions: []metav1.Condition{
 			{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPending, LastTransitionTime: now},
 			{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, LastTransitionTime: now},
 		},
-	}
-	require.NoError(p, p.Status().Update(p.Context(), d))
+	}))
 }
 
 func (p *program) jobs() (list v1alpha1.FirmwareJobList) {
@@ -124,8 +129,9 @@ func TestShipped(t *testing.T) {
 	p.eventually("it leads", p.is(lease, func() bool { return lease.Spec.HolderIdentity != nil }))
 	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	p.eventually("there is a default policy", p.is(policy, func() bool { return true }))
+	before := policy.DeepCopy()
 	policy.Spec.MaxQueued = ptr.To[int32](1)
-	require.NoError(t, p.Update(t.Context(), policy))
+	require.NoError(t, p.Patch(t.Context(), policy, client.MergeFrom(before))) // the operator writes its status
 
 	catalog := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "lenovo.7x21"}, Spec: v1alpha1.FirmwareCatalogSpec{Machine: v1alpha1.CatalogMachine{Vendor: "lenovo", Model: "7x21"}}}
 	p.create(catalog)
@@ -154,15 +160,16 @@ func TestShipped(t *testing.T) {
 	var due time.Time
 	for _, d := range devices {
 		p.eventually("the device is assigned", p.is(d, func() bool { return d.Spec.Firmware != nil && d.Spec.Firmware.Digest != "" }))
-		p.report(d)
 		if due.IsZero() {
-			due = time.Now()
+			due = time.Now() // the operator may see the report before this test goes on
 		}
+		p.report(d)
 	}
 	p.eventually("a job is queued", func() bool { return len(p.jobs().Items) > 0 })
 	assert.GreaterOrEqual(t, time.Since(due), quiet, "after the quiet period")
-	p.eventually("one node is refused", p.is(policy, func() bool { return policy.Status.Nodes.Refused == 1 }))
-	assert.Len(t, p.jobs().Items, 2, "one is admitted and one is queued")
+	p.eventually("of three nodes one is admitted, one is queued and one is refused", func() bool {
+		return len(p.jobs().Items) == 2 && p.is(policy, func() bool { return policy.Status.Nodes.Refused == 1 })()
+	})
 	p.eventually("which is an event", func() bool {
 		var events eventsv1.EventList
 		require.NoError(t, p.List(t.Context(), &events))
@@ -194,4 +201,30 @@ func TestShipped(t *testing.T) {
 	p.eventually("and goes then", func() bool {
 		return apierrors.IsNotFound(p.Get(t.Context(), client.ObjectKeyFromObject(admitted), admitted))
 	})
+}
+
+// The flag alone has the operator take the Lease of medik8s before a node.
+func TestShippedOperatorTakesTheLeaseOfMedik8s(t *testing.T) {
+	p := startShipped(t, "--maintenance=Drain", "--medik8s-lease-namespace="+apitest.Namespace)
+	p.node("n1")
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	job := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Task: v1alpha1.JobTask{
+		Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}},
+	}}}
+	p.create(job)
+	p.eventually("the job is admitted", func() bool { // as if before a restart
+		if err := p.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil {
+			return false
+		}
+		_, err := fieldset.ApplyAdmission(t.Context(), p.Client, job, job.ResourceVersion, []metav1.Condition{{
+			Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted, LastTransitionTime: metav1.Now(),
+		}})
+		return err == nil
+	})
+	nfw := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	p.eventually("there is a NodeFirmware", p.is(nfw, func() bool { return true }))
+	require.NoError(t, fieldset.ApplyMaintenanceRequest(t.Context(), p.Client, "n1", v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceDrain}))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: "node-n1"}}
+	p.eventually("it takes the Lease", p.is(lease, func() bool { return ptr.Deref(lease.Spec.HolderIdentity, "") == "node-firmware-operator" }))
+	p.eventually("it cordons the node", p.is(node, func() bool { return node.Spec.Unschedulable }))
 }

@@ -55,22 +55,26 @@ func ListArchive(stateDir string) (ArchiveList, error) {
 	return ArchiveList{archived(entries)}, err
 }
 
-// Pin keeps an archived image from being removed when newer ones come, until Unpin.
-func Pin(stateDir, entry string) error {
-	return withState(stateDir, func(s *state.State) error { return s.Archive.Pin(entry) })
+// Pin keeps an archived image of this machine from being removed when newer ones come, until Unpin.
+func Pin(stateDir string, this state.Machine, entry string) error {
+	return withState(stateDir, this, func(s *state.State) error { return s.Archive.Pin(entry) })
 }
 
 // Unpin undoes Pin.
-func Unpin(stateDir, entry string) error {
-	return withState(stateDir, func(s *state.State) error { return s.Archive.Unpin(entry) })
+func Unpin(stateDir string, this state.Machine, entry string) error {
+	return withState(stateDir, this, func(s *state.State) error { return s.Archive.Unpin(entry) })
 }
 
-func withState(dir string, do func(*state.State) error) error {
-	s, err := state.Open(dir, state.Options{Daemon: version.Current()})
+// withState opens the state of this machine. What is of another one is set aside, which an error says: what was asked for may be there.
+func withState(dir string, this state.Machine, do func(*state.State) error) error {
+	s, err := state.Open(dir, state.Options{Daemon: version.Current(), Machine: this})
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(s), s.Close())
+	if err = do(s); err != nil && s.Notice != "" {
+		err = fmt.Errorf("%w. %s", err, s.Notice)
+	}
+	return errors.Join(err, s.Close())
 }
 
 func archived(entries []archive.Entry) []ArchivedImage {
@@ -119,6 +123,8 @@ func (l ArchiveList) table(w io.Writer) error {
 // Archiving holds what manual backup and restore need.
 type Archiving struct {
 	StateDir string
+	// Machine is this one.
+	Machine state.Machine
 	// BootID reads the boot id of the running kernel.
 	BootID func() (string, error)
 	// Scan reads all devices, incomplete classes or not.
@@ -147,7 +153,7 @@ func (b Backup) table(w io.Writer) error {
 // not be restored later.
 func (a Archiving) Backup(ctx context.Context, uniqueID, to string) (Backup, error) {
 	var out Backup
-	err := withState(a.StateDir, func(s *state.State) (err error) {
+	err := withState(a.StateDir, a.Machine, func(s *state.State) (err error) {
 		out, err = a.backup(ctx, s, uniqueID, to)
 		return err
 	})
@@ -302,7 +308,7 @@ type verified func(*state.State) (driver.Image, archive.Manifest, error)
 
 func (a Archiving) restore(ctx context.Context, place string, find verified) (Restored, error) {
 	var out Restored
-	err := withState(a.StateDir, func(s *state.State) error {
+	err := withState(a.StateDir, a.Machine, func(s *state.State) error {
 		view, err := s.Journal.View()
 		if err != nil {
 			return err

@@ -255,10 +255,26 @@ func TestPinnedImagesAreMarked(t *testing.T) {
 	s := newStage(t)
 	backup, err := s.archiving(io.Discard).Backup(t.Context(), s.card(t, cx6Board), "")
 	require.NoError(t, err)
-	require.NoError(t, cli.Pin(s.stateDir(), backup.Place))
+	require.NoError(t, cli.Pin(s.stateDir(), state.Machine{}, backup.Place))
 	list, err := cli.ListArchive(s.stateDir())
 	require.NoError(t, err)
 	assert.True(t, list.Images[0].Pinned)
-	require.NoError(t, cli.Unpin(s.stateDir(), backup.Place))
-	require.ErrorIs(t, cli.Pin(s.stateDir(), "x/y_z"), archive.ErrUnknown)
+	require.NoError(t, cli.Unpin(s.stateDir(), state.Machine{}, backup.Place))
+	require.ErrorIs(t, cli.Pin(s.stateDir(), state.Machine{}, "x/y_z"), archive.ErrUnknown)
+}
+
+// A disk that was copied brings the archive of another machine along. It is set aside, and whoever looks for an entry of it is told.
+func TestForeignArchive(t *testing.T) {
+	s := newStage(t)
+	other := state.Machine{UUID: "4c4c4544-0042-3010-8051-b4c04f4a3232"}
+	a := s.archiving(io.Discard)
+	a.Machine = other
+	backup, err := a.Backup(t.Context(), s.card(t, cx6Board), "")
+	require.NoError(t, err)
+	err = cli.Pin(s.stateDir(), state.Machine{UUID: "4c4c4544-0042-3010-8051-b4c04f4a3233"}, backup.Place)
+	require.ErrorIs(t, err, archive.ErrUnknown)
+	assert.ErrorContains(t, err, "The state directory is of another machine")
+	list, err := cli.ListArchive(s.stateDir())
+	require.NoError(t, err)
+	assert.Empty(t, list.Images)
 }

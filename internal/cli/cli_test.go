@@ -167,6 +167,10 @@ func print(t *testing.T, format cli.Format, result any) string {
 		require.NoError(t, cli.Print(&out, format, r))
 	case cli.Plan:
 		require.NoError(t, cli.Print(&out, format, r))
+	case cli.Settings:
+		require.NoError(t, cli.Print(&out, format, r))
+	default:
+		require.Fail(t, "nothing is printed of it")
 	}
 	text := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`).ReplaceAllStringFunc(out.String(), func(id string) string {
 		if strings.HasPrefix(id, "39a1ba52") || strings.HasPrefix(id, "4c4c4544") {

@@ -20,13 +20,19 @@ const (
 	Table Format = "table"
 	JSON  Format = "json"
 	YAML  Format = "yaml"
+	// Wide is a table with more columns, for the commands that have them.
+	Wide Format = "wide"
 )
 
-// ParseFormat parses the value of -o.
-func ParseFormat(s string) (Format, error) {
+// ParseFormat parses the value of -o of a command that knows more formats, or none.
+func ParseFormat(s string, more ...Format) (Format, error) {
 	f := Format(s)
-	if !slices.Contains([]Format{Table, JSON, YAML}, f) {
-		return "", fmt.Errorf("-o %q: want table, json or yaml", s)
+	if !slices.Contains(append(more, Table, JSON, YAML), f) {
+		known := "table, "
+		for _, m := range more {
+			known += string(m) + ", "
+		}
+		return "", fmt.Errorf("-o %q: want %sjson or yaml", s, known)
 	}
 	return f, nil
 }

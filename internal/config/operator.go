@@ -32,6 +32,10 @@ type Operator struct {
 	// DrainDeleteEmptyDir then say whether it evicts pods that no controller replaces, and pods whose emptyDir volumes are lost.
 	Maintenance                     string
 	DrainForce, DrainDeleteEmptyDir bool
+	// Medik8sLeases is the namespace of the Leases by which medik8s agrees on nodes; empty where it is not installed.
+	Medik8sLeases string
+	// NodeConditions are what the operator says on Nodes: any of NodeConditionsCompliance and NodeConditionsLifecycle.
+	NodeConditions []string
 	// StoreDir keeps the verified images.
 	StoreDir string
 	// FileSourceDir is the directory below which file URLs of sources may point; empty refuses them.
@@ -67,7 +71,7 @@ const MaxExpectedJobDuration = 24 * time.Hour
 // MaxQuietPeriod bounds the quiet period. To wait longer, pause the policy.
 const MaxQuietPeriod = 24 * time.Hour
 
-// Validate names every setting that cannot be worked with, by its flag.
+// Validate names every invalid setting, by its flag.
 func (o Operator) Validate() error {
 	var errs problems
 	if problems := validation.IsDNS1123Label(o.Namespace); len(problems) > 0 {
@@ -81,6 +85,12 @@ func (o Operator) Validate() error {
 	}
 	if pod := slices.Contains(o.UpdateStrategies, StrategyPod); pod != (o.PodHandlers != "") {
 		errs = append(errs, fmt.Errorf("--pod-handlers %q: must be set with --update-strategy=%s, and only with it", o.PodHandlers, StrategyPod))
+	}
+	errs.when(o.Medik8sLeases != "" && (o.Maintenance != MaintenanceDrain || len(validation.IsDNS1123Label(o.Medik8sLeases)) > 0),
+		"--medik8s-lease-namespace %q: want the name of a namespace, and --maintenance=%s, with which alone Leases are taken", o.Medik8sLeases, MaintenanceDrain)
+	for _, kind := range o.NodeConditions {
+		errs.when(kind != NodeConditionsCompliance && kind != NodeConditionsLifecycle,
+			"--node-conditions %q: want %s, %s, both with a comma, or nothing", kind, NodeConditionsCompliance, NodeConditionsLifecycle)
 	}
 	errs.when(!filepath.IsAbs(o.StoreDir), "--store-dir %q: must be an absolute path", o.StoreDir)
 	errs.when(o.FileSourceDir != "" && !filepath.IsAbs(o.FileSourceDir),
@@ -137,6 +147,14 @@ const (
 	MaintenanceDrain = "Drain"
 	// MaintenanceNone takes no node out of service, for labs: devices are written and nodes rebooted under running workloads.
 	MaintenanceNone = "None"
+)
+
+// What the operator says on Nodes.
+const (
+	// NodeConditionsCompliance is the condition FirmwareCompliant.
+	NodeConditionsCompliance = "Compliance"
+	// NodeConditionsLifecycle are MaintenancePlanned, DrainInProgress, Drained and MaintenanceInProgress, where the cluster knows them.
+	NodeConditionsLifecycle = "Lifecycle"
 )
 
 func validateMaintenance(how string) error {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -18,6 +20,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/node"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/nodecondition"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/provenance"
@@ -39,14 +42,19 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, c config.Operato
 	recorder := mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator)
 	sources := &source.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: store, Namespace: c.Namespace, Events: recorder, Now: time.Now}
 	queues := queue.New(time.Now)
+	said, err := nodeConditions(mgr, c.NodeConditions)
+	if err != nil {
+		return err
+	}
 	for name, add := range map[string]func(manager.Manager) error{
-		"node":       func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace, node.Retention) },
-		"template":   func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.StatusInterval) },
-		"planner":    planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).Within(queues).SetupWithManager,
-		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).SharingIn(c.Namespace).Within(queues).Expecting(c.ExpectedJobDuration).SetupWithManager,
-		"protection": protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager,
-		"provenance": provenance.SetupWithManager,
-		"source":     sources.SetupWithManager,
+		"node":          func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace, node.Retention) },
+		"template":      func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.StatusInterval) },
+		"planner":       planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).Within(queues).SetupWithManager,
+		"rollout":       rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).SharingIn(c.Namespace).Draining(c.Maintenance).Within(queues).Expecting(c.ExpectedJobDuration).SetupWithManager,
+		"protection":    protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager,
+		"provenance":    provenance.SetupWithManager,
+		"nodecondition": func(mgr manager.Manager) error { return nodecondition.SetupWithManager(mgr, said) },
+		"source":        sources.SetupWithManager,
 		"catalog": func(mgr manager.Manager) error {
 			return catalog.SetupWithManager(mgr, catalog.Options{
 				Network: fetcher, Access: access.Reader{Client: mgr.GetAPIReader(), Namespace: c.Namespace}, Events: recorder,
@@ -59,6 +67,32 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, c config.Operato
 		}
 	}
 	return addMaintenance(mgr, c)
+}
+
+// nodeConditions are those of the kinds that the cluster knows.
+func nodeConditions(mgr manager.Manager, kinds []string) ([]string, error) {
+	if !slices.Contains(kinds, config.NodeConditionsLifecycle) {
+		return kinds, nil
+	}
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make client of the API server's version: %w", err)
+	}
+	server, err := d.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("read version of the API server: %w", err)
+	}
+	if knowsLifecycle(server.GitVersion) {
+		return kinds, nil
+	}
+	return slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == config.NodeConditionsLifecycle }), nil
+}
+
+// knowsLifecycle reports whether the conditions of the lifecycle are Kubernetes' own in a version of the API server, which KEP-5683 made
+// them in 1.37. Before, others may mean something else by these names.
+func knowsLifecycle(server string) bool {
+	v, err := version.ParseGeneric(server)
+	return err == nil && v.AtLeast(version.MajorMinor(1, 37))
 }
 
 // addMaintenance adds the controller that drains nodes, where the operator is to do that itself.
@@ -74,7 +108,7 @@ func addMaintenance(mgr manager.Manager, c config.Operator) error {
 	if err != nil {
 		return fmt.Errorf("make client of evictions: %w", err)
 	}
-	return maintenance.New(direct, pods, drainOptions(c)).SetupWithManager(mgr)
+	return maintenance.New(direct, pods, drainOptions(c)).Agreeing(c.Medik8sLeases, time.Now).SetupWithManager(mgr)
 }
 
 // componentLabel marks the operator's own pod, in the product's namespace.

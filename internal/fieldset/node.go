@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -95,6 +96,16 @@ func ApplyDaemonReady(ctx context.Context, c client.Client, o *v1alpha1.NodeFirm
 		ObjectMeta: metav1.ObjectMeta{Name: o.Name, ResourceVersion: o.ResourceVersion},
 		Status:     v1alpha1.NodeFirmwareStatus{Conditions: only(all, status.DaemonConditions...)},
 	}, "daemon of node firmware "+o.Name)
+}
+
+// FieldOwnerConditions is the field manager of the conditions that the operator writes on Nodes.
+const FieldOwnerConditions = v1alpha1.FieldOwnerOperator + "-conditions"
+
+// ApplyNodeConditions writes the operator's conditions of a Node, and removes those that it wrote before and that are missing now. The
+// controller of these conditions does so.
+func ApplyNodeConditions(ctx context.Context, c client.Client, name string, all []corev1.NodeCondition) error {
+	part := &corev1.Node{ObjectMeta: named(name), Status: corev1.NodeStatus{Conditions: all}}
+	return apply(ctx, c, FieldOwnerConditions, part, "conditions of node "+name, "conditions")
 }
 
 // ApplyTemplate writes the status of a template, and returns the version it left. The template controller of the operator

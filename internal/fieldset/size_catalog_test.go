@@ -31,7 +31,7 @@ func (c cluster) fullCatalog() {
 		}),
 		Components: filled(c.T, 64, 112<<10, func(i int) v1alpha1.CatalogComponent { // as the catalog controller bounds it
 			return v1alpha1.CatalogComponent{
-				Class: v1alpha1.ClassStorageController, Vendor: long(128, i), Model: long(128, i), PCIID: "15b3:101d", BoardID: long(64, i),
+				Class: v1alpha1.ClassStorageController, Vendor: long(128, i), Model: long(128, i), PCIID: "15b3:101d", SubsystemID: "15b3:0016", BoardID: long(64, i),
 				Running: filled(c.T, 4, unbounded, func(i int) v1alpha1.CatalogRunning {
 					return v1alpha1.CatalogRunning{Version: long(64, i), Devices: 1, Position: v1alpha1.PositionBehind, Issues: texts(16, 64), FixedIn: long(64, i)}
 				}),

@@ -151,7 +151,7 @@ func (c cluster) fullNodeDevice() {
 	require.NoError(c, err)
 	text := long(128, 1)
 	require.NoError(c, fieldset.ApplyObservation(c.Context(), c, d.Name, v1alpha1.NodeDeviceStatus{
-		Conditions: verbose(nfostatus.DeviceConditions...), Class: v1alpha1.ClassStorageController, UniqueID: text, Vendor: text, Model: text, PCIID: "15b3:101d",
+		Conditions: verbose(nfostatus.DeviceConditions...), Class: v1alpha1.ClassStorageController, UniqueID: text, Vendor: text, Model: text, PCIID: "15b3:101d", SubsystemID: "15b3:0016",
 		BoardID: long(64, 1), SerialNumber: text, PCIAddress: "0000:3b:00.0",
 		Ports: filled(c.T, 32, unbounded, func(int) v1alpha1.DevicePort {
 			return v1alpha1.DevicePort{PCIAddress: "0000:3b:00.0", NetDevice: long(16, 1), LinkType: "InfiniBand"}

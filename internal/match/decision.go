@@ -276,17 +276,23 @@ func (a *Assigned) isOf(o *v1alpha1.NodeDevice) bool {
 	if a == nil || o.Spec.Firmware == nil {
 		return a == nil && o.Spec.Firmware == nil
 	}
-	return sameFirmware(a.DesiredFirmware, *o.Spec.Firmware) && slices.Equal(a.Origin, o.Spec.Origin)
+	return SameFirmware(a.DesiredFirmware, *o.Spec.Firmware) && slices.Equal(a.Origin, o.Spec.Origin)
 }
 
 // sameAssignment reports whether both mean the same. The generations of the origins do not count: they are those in which the
 // content was first so.
 func sameAssignment(a, b *Assigned) bool {
-	return sameFirmware(a.DesiredFirmware, b.DesiredFirmware) && slices.EqualFunc(a.Origin, b.Origin, sameOrigin)
+	return SameFirmware(a.DesiredFirmware, b.DesiredFirmware) && slices.EqualFunc(a.Origin, b.Origin, sameOrigin)
 }
 
-func sameFirmware(a, b v1alpha1.DesiredFirmware) bool {
-	return a.Version == b.Version && a.Digest == b.Digest && a.Policy == b.Policy && a.Downgrade == b.Downgrade && equalPath(a.Path, b.Path)
+// SameFirmware reports whether both are the same firmware, by the same way and on the same terms.
+func SameFirmware(a, b v1alpha1.DesiredFirmware) bool {
+	return SameWish(a, b) && a.Digest == b.Digest && equalPath(a.Path, b.Path)
+}
+
+// SameWish is SameFirmware without what follows from the source: the images and the way.
+func SameWish(a, b v1alpha1.DesiredFirmware) bool {
+	return a.Version == b.Version && a.Policy == b.Policy && a.Downgrade == b.Downgrade
 }
 
 func sameOrigin(a, b v1alpha1.Origin) bool {

@@ -382,10 +382,16 @@ func TestTellsFailedFromCleared(t *testing.T) {
 	tally, _ := s.ix.Tally("a")
 	assert.Equal(t, int32(1), tally.Failed)
 	assert.Equal(t, []FailureOn{{"d", "n"}}, tally.Failures)
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Failure.Reason = v1alpha1.ReasonRestored })
+	tally, _ = s.ix.Tally("a")
+	assert.Equal(t, int32(0), tally.Failed)
+	assert.Empty(t, tally.Failures)
+	assert.Equal(t, int32(1), tally.Restored, "nothing failed")
+	assert.Equal(t, []FailureOn{{"d", "n"}}, tally.Restores)
 	s.firmware.Spec.Requests.Retry = "again"
 	s.pins()
 	tally, _ = s.ix.Tally("a")
-	assert.Equal(t, int32(0), tally.Failed)
+	assert.Equal(t, int32(0), tally.Failed+tally.Restored)
 	assert.Equal(t, int32(1), tally.Pending)
 }
 

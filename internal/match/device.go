@@ -106,7 +106,7 @@ func Facts(o *v1alpha1.NodeDevice) plan.Facts {
 	case o.Status.IsUnhealthy():
 		out.Unhealthy, out.UnhealthyUnder = true, &f.Request
 	default:
-		out.FailedDigest, out.FailedUnder = desired.Digest(f.Digest), &f.Request
+		out.FailedDigest, out.FailedUnder, out.Restored = desired.Digest(f.Digest), &f.Request, f.Reason == v1alpha1.ReasonRestored
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
@@ -98,7 +99,7 @@ type template struct {
 	// perNode counts the devices that the firmware of the template is in effect for, on each node that has any.
 	perNode map[*node]inEffect
 
-	matched, assigned, conflicting, blocked, failed *firsts
+	matched, assigned, conflicting, blocked, failed, restored *firsts
 }
 
 // inEffect counts devices that run the firmware that the template assigns to them, and those that do not.
@@ -185,13 +186,13 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 		next.found = findingOf(o.Status.Conditions, v1alpha1.ConditionPinsUnmatched)
 		next.retry = desired.Retry(o)
 		spec := !n.firmware || next.firmwareUID != n.firmwareUID || next.firmwareGeneration != n.firmwareGeneration
-		next.otherMachine = otherMachine(o)
+		next.otherMachine = OtherMachine(o)
 		machine := next.machineKnown != n.machineKnown || next.otherMachine != n.otherMachine || next.vendor != n.vendor || next.model != n.model
 		if (spec || next.scanned != n.scanned || next.found != n.found) && (len(o.Spec.Pins) > 0 || next.found != finding{}) {
 			ix.affectPins(n)
 		}
 		if spec {
-			next.pins = rulesOf(v1alpha1.OriginPin, o, o.Spec.Pins)
+			next.pins = PinsOf(o)
 		}
 		*n = next
 		if spec || machine {
@@ -200,9 +201,9 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 	})
 }
 
-// otherMachine says which machine the pins are for and which one the node is, when that is not the same; empty when it is. A
+// OtherMachine says which machine the pins are for and which one the node is, when that is not the same; empty when it is. A
 // machine that reports no serial number is not known to be the same.
-func otherMachine(o *v1alpha1.NodeFirmware) string {
+func OtherMachine(o *v1alpha1.NodeFirmware) string {
 	present := ""
 	if m := o.Status.Machine; m != nil {
 		present = m.SerialNumber
@@ -215,7 +216,7 @@ func otherMachine(o *v1alpha1.NodeFirmware) string {
 		now = "one that reports no serial number"
 	}
 	return fmt.Sprintf("the pins of nodefirmware/%s are for the machine with the serial number %s, and this is %s. Nothing is flashed to it. "+
-		"If they are for this machine too, set spec.requests.adopt to a new text; otherwise remove the pins", o.Name, o.Status.PinnedMachine, now)
+		"If they are not for this machine either, remove the pins. If they are: %s", o.Name, o.Status.PinnedMachine, now, wayout.Request("nfw", o.Name, "adopt"))
 }
 
 // DeleteNodeFirmware removes a NodeFirmware and its pins.
@@ -245,7 +246,7 @@ func (ix *Index) SetTemplate(o *v1alpha1.FirmwareTemplate) Affected {
 			t = &template{
 				name: o.Name, perNode: map[*node]inEffect{}, matched: newFirsts(listedDevices),
 				assigned:    newFirsts(listedDevices),
-				conflicting: newFirsts(namedDevices), blocked: newFirsts(namedDevices), failed: newFirsts(namedDevices),
+				conflicting: newFirsts(namedDevices), blocked: newFirsts(namedDevices), failed: newFirsts(namedDevices), restored: newFirsts(namedDevices),
 			}
 			ix.templates[o.Name] = t
 		}

@@ -118,16 +118,22 @@ func (s *Selector) buckets() []bucket {
 // isForOne reports whether a pin is for one device, so that it takes precedence over pins that are for a kind of device.
 func isForOne(p *Rule) bool { return p.Selector.single() }
 
-func (ix *Index) rematch(d *device) {
-	d.rules, d.pins = nil, nil
-	for _, p := range d.node.pins {
-		if p.Selector.Matches(d.facts) {
-			d.pins = append(d.pins, p)
+// Pinned are the pins that count for a device: those that match it, and of these only those for one device where there are some.
+func Pinned(pins []*Rule, d Device) []*Rule {
+	var out []*Rule
+	for _, p := range pins {
+		if p.Selector.Matches(d) {
+			out = append(out, p)
 		}
 	}
-	if slices.ContainsFunc(d.pins, isForOne) {
-		d.pins = slices.DeleteFunc(d.pins, func(p *Rule) bool { return !isForOne(p) })
+	if slices.ContainsFunc(out, isForOne) {
+		out = slices.DeleteFunc(out, func(p *Rule) bool { return !isForOne(p) })
 	}
+	return out
+}
+
+func (ix *Index) rematch(d *device) {
+	d.rules, d.pins = nil, Pinned(d.node.pins, d.facts)
 	look := func(list byte, values ...string) {
 		for _, v := range values {
 			for _, r := range ix.rules[bucket{d.facts.Class, list, v}] {

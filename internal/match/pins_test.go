@@ -164,6 +164,23 @@ func TestUnmatchedPinIsKnown(t *testing.T) {
 	assert.Empty(t, s.unmatched())
 }
 
+// A card that the pin names by its serial number holds the others no longer, whether it is plugged in or is read anew, and holds them
+// again when it is pulled.
+func TestUnmatchedPinLetsGo(t *testing.T) {
+	s := newStage(t)
+	s.template("t", "2.0")
+	s.pin(v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, SerialNumbers: []string{"S9"}})
+	assert.Equal(t, v1alpha1.ReasonNoMatch, s.reason("d"))
+	s.card("e", "S8", "")
+	assert.Equal(t, v1alpha1.ReasonNoMatch, s.reason("d"))
+	s.card("e", "S9", "")
+	assert.Empty(t, s.reason("d"), "it was read anew")
+	s.ix.DeleteDevice("e")
+	assert.Equal(t, v1alpha1.ReasonNoMatch, s.reason("d"))
+	s.card("e", "S9", "")
+	assert.Empty(t, s.reason("d"), "it was plugged in")
+}
+
 // While a pin of a node matches nothing that may mean a device, no template assigns anything to it, and nothing that one assigned is
 // flashed; whatever else happens.
 func TestUnmatchedPinHoldsTemplates(t *testing.T) {

@@ -33,13 +33,13 @@ type Tally struct {
 	// Nearest is what comes nearest to a match where nothing matches; nil where something does, and where no chosen node has a
 	// device of the class of a rule.
 	Nearest *Near
-	// Conflicts, Blocks and Failures name the first 3 devices of Conflicting, Blocked and Failed, in order of name.
-	Conflicts []ConflictOn
-	Blocks    []BlockOn
-	Failures  []FailureOn
+	// Conflicts, Blocks, Failures and Restores name the first 3 devices of Conflicting, Blocked, Failed and Restored, in order of name.
+	Conflicts          []ConflictOn
+	Blocks             []BlockOn
+	Failures, Restores []FailureOn
 }
 
-// FailureOn names a device whose last update failed, and its node.
+// FailureOn names a device whose last update failed, or was undone by a restore, and its node.
 type FailureOn struct{ Device, Node string }
 
 // ConflictOn names a device and all parties that claim it.
@@ -61,9 +61,9 @@ type Counts struct {
 	// Applied and NotApplied together are the devices that the template decides for; but for those withheld, its firmware is in effect
 	// there.
 	Applied, NotApplied int32
-	// Updating, Blocked, Failed, Pending and Mismatched say why it is not applied; a device counts once. Mismatched
+	// Updating, Blocked, Failed, Restored, Pending and Mismatched say why it is not applied; a device counts once. Mismatched
 	// devices are only validated.
-	Updating, Blocked, Failed, Pending, Mismatched int32
+	Updating, Blocked, Failed, Restored, Pending, Mismatched int32
 	// Waiting are those of Blocked whose source is being prepared, and Withheld those of it that the template has not assigned, because a
 	// pin that matches nothing may mean them.
 	Waiting, Withheld int32
@@ -83,6 +83,7 @@ const (
 	updating
 	blocked
 	failed
+	restored
 	pending
 	mismatched
 	waiting
@@ -153,6 +154,8 @@ func (d *device) markFor(t *template) mark {
 		m |= mismatched
 	case verdict.Reason == plan.ReasonUpdateFailed:
 		m |= failed
+	case verdict.Reason == plan.ReasonRestored:
+		m |= restored
 	default:
 		m |= pending
 	}
@@ -166,7 +169,7 @@ func (t *template) count(d *device, m mark, n int32) {
 		sum  *int32
 	}{
 		{matched, &t.counts.Matched}, {applied, &t.counts.Applied}, {notApplied, &t.counts.NotApplied},
-		{updating, &t.counts.Updating}, {blocked, &t.counts.Blocked}, {failed, &t.counts.Failed},
+		{updating, &t.counts.Updating}, {blocked, &t.counts.Blocked}, {failed, &t.counts.Failed}, {restored, &t.counts.Restored},
 		{pending, &t.counts.Pending}, {mismatched, &t.counts.Mismatched}, {waiting, &t.counts.Waiting},
 		{withheld, &t.counts.Withheld}, {conflicting, &t.counts.Conflicting}, {unassigned, &t.counts.Unassigned},
 	} {
@@ -181,6 +184,7 @@ func (t *template) count(d *device, m mark, n int32) {
 	}{
 		{m&matched != 0, t.matched}, {m&(applied|notApplied) != 0 && m&withheld == 0, t.assigned},
 		{m&conflicting != 0, t.conflicting}, {m&blocked != 0, t.blocked}, {m&failed != 0, t.failed},
+		{m&restored != 0, t.restored},
 	} {
 		switch {
 		case !c.is:
@@ -233,6 +237,9 @@ func (ix *Index) Tally(name string) (Tally, bool) {
 	}
 	for _, d := range t.failed.first() {
 		out.Failures = append(out.Failures, FailureOn{d, ix.devices[d].node.name})
+	}
+	for _, d := range t.restored.first() {
+		out.Restores = append(out.Restores, FailureOn{d, ix.devices[d].node.name})
 	}
 	for _, d := range t.blocked.first() {
 		out.Blocks = append(out.Blocks, BlockOn{d, *ix.devices[d].decision.Blocked})

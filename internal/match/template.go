@@ -102,6 +102,9 @@ func rulesOf(kind v1alpha1.OriginKind, of metav1.Object, rules []v1alpha1.Firmwa
 	return out
 }
 
+// PinsOf compiles the pins of a node.
+func PinsOf(n *v1alpha1.NodeFirmware) []*Rule { return rulesOf(v1alpha1.OriginPin, n, n.Spec.Pins) }
+
 // hashOf is the hash of a rule or pin: whom it selects, and how it is rolled out, is no part of what runs.
 func hashOf(r v1alpha1.FirmwareRule) string {
 	return v1alpha1.ContentHash(string(inventory.NormalizeVersion(r.Version)), r.SourceRef.Name)

@@ -188,9 +188,11 @@ func reportCatalogs(list []v1alpha1.FirmwareCatalog, out chan<- prometheus.Metri
 	out <- catalogsNotReported.gauge(left)
 	for _, f := range reported {
 		s := &f.Status
-		catalogDevices.states(out, f.Name, map[string]int32{
-			"All": s.Devices.Total, "Behind": s.Devices.Behind, "Vulnerable": s.Devices.Vulnerable, "Unknown": s.Devices.Unknown,
-		})
+		states := map[string]int32{"All": s.Devices.Total, "Behind": s.Devices.Behind, "Unknown": s.Devices.Unknown}
+		if n := s.Devices.Vulnerable; n != nil {
+			states["Vulnerable"] = *n
+		}
+		catalogDevices.states(out, f.Name, states)
 		if at := s.LastDiscoveryTime; at != nil {
 			out <- catalogDiscovery.gauge(int(at.Unix()), f.Name)
 		}
@@ -272,7 +274,7 @@ var (
 
 	sourceReady = metric("node_firmware_source_ready", "1 when every image of a source is verified and in store, else 0 with the reason.", "source", "reason")
 
-	catalogDevices      = metric("node_firmware_catalog_devices", "Devices of a machine model, by what its catalog says of them: Behind the newest version, Vulnerable by the issue tags of a provider, Unknown where it cannot be said whether they are behind, and All. A device may be in several. The first 200 catalogs by name.", "catalog", "state")
+	catalogDevices      = metric("node_firmware_catalog_devices", "Devices of a machine model, by what its catalog says of them: Behind the newest version, Vulnerable by the issue tags of a provider (absent where none tells), Unknown where it cannot be said whether they are behind, and All. A device may be in several. The first 200 catalogs by name.", "catalog", "state")
 	catalogDiscovery    = metric("node_firmware_catalog_discovery_timestamp_seconds", "When the provider answered last whose answer about a machine model is the oldest. Absent until each has answered. The first 200 catalogs by name.", "catalog")
 	catalogsNotReported = metric("node_firmware_catalogs_not_reported", "Catalogs beyond the first 200, which have no metrics of their own.")
 )

@@ -39,6 +39,8 @@ var (
 // upgradePrefix and upgradeSuffix are around the name of the driver in the label by which the operators of NVIDIA upgrade one.
 const upgradePrefix, upgradeSuffix = "nvidia.com/", "-driver-upgrade-state"
 
+const upgrade = "the driver upgrade of an NVIDIA operator"
+
 // Signs are those of everybody who has the Node.
 func Signs(n *corev1.Node) []Sign {
 	var out []Sign
@@ -55,7 +57,7 @@ func Signs(n *corev1.Node) []Sign {
 	var labels []Sign
 	for key, value := range n.Labels {
 		if strings.HasPrefix(key, upgradePrefix) && strings.HasSuffix(key, upgradeSuffix) && slices.Contains(upgrading, value) {
-			labels = append(labels, Sign{"the driver upgrade of an NVIDIA operator", fmt.Sprintf("label %s=%s", key, value)})
+			labels = append(labels, Sign{upgrade, fmt.Sprintf("label %s=%s", key, value)})
 		}
 	}
 	slices.SortFunc(labels, func(a, b Sign) int { return strings.Compare(a.What, b.What) })
@@ -94,6 +96,22 @@ func Has(n *corev1.Node) string {
 		return ""
 	}
 	return fmt.Sprintf("Somebody else has node %s: %s. Nothing is done to it until that ends.", n.Name, Names(signs))
+}
+
+// MayShare reports whether all who have the Node can have it by a NodeMaintenance, which the product shares: the operators of NVIDIA, who say
+// so on the Node as well.
+func MayShare(n *corev1.Node) bool {
+	return !slices.ContainsFunc(Signs(n), func(s Sign) bool { return s.Who != upgrade })
+}
+
+// Keeps says in a sentence for people who else has a Node that the product has cordoned, and what that means for its return; empty for nobody.
+// Others are signs that are not left on the Node.
+func Keeps(n *corev1.Node, others ...Sign) string {
+	signs := slices.Concat(Signs(n), others)
+	if len(signs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s has the node too: after the job it stays cordoned until that ends, or until you run: kubectl uncordon %s", Names(signs), n.Name)
 }
 
 // Names lists who left signs.

@@ -267,7 +267,7 @@ func TestLabelsWithoutRollout(t *testing.T) {
 				if e.Type != watch.Modified {
 					return e.Type, n.Name
 				}
-			case <-time.After(90 * time.Second):
+			case <-time.After(5 * time.Minute):
 				require.Fail(t, "no event")
 			}
 		}

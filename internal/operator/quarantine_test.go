@@ -9,7 +9,6 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,8 +68,11 @@ func (p *process) awaitBlocked(node string) {
 	p.t.Helper()
 	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: node + "-bios"}}
 	p.eventually(node+" is blocked", func() bool {
+		if !p.get(d) {
+			return false
+		}
 		c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked)
-		return p.get(d) && c != nil && c.Reason == v1alpha1.ReasonQuarantined && p.waiting(node) == nil
+		return c != nil && c.Reason == v1alpha1.ReasonQuarantined && p.waiting(node) == nil
 	})
 }
 
@@ -85,6 +87,14 @@ func (p *process) awaitScope(scope v1alpha1.QuarantineScope) *v1alpha1.FirmwareQ
 	return q
 }
 
+// rollout makes a policy, and waits until the operator knows it: a job of its nodes would be admitted under another one before.
+func (p *process) rollout(name string, spec v1alpha1.RolloutPolicySpec) {
+	p.t.Helper()
+	r := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	require.NoError(p.t, p.env.Client.Create(p.t.Context(), r))
+	p.eventually("the operator knows the policy "+name, func() bool { return p.get(r) && r.Status.ObservedGeneration == r.Generation })
+}
+
 // decide is a person who sets the state of the quarantine.
 func (p *process) decide(state v1alpha1.QuarantineState) {
 	p.t.Helper()
@@ -97,16 +107,10 @@ func (p *process) decide(state v1alpha1.QuarantineState) {
 func TestLifeOfAQuarantine(t *testing.T) {
 	p := start(t, apitest.New(t), "daemon")
 	p.eventually("the operator is ready", func() bool { return p.probe("/readyz") == http.StatusOK })
-	gpu := map[string]string{"pool": "gpu"}
-	require.NoError(t, p.env.Client.Create(t.Context(), &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
-		Spec: v1alpha1.RolloutPolicySpec{NodeSelector: &metav1.LabelSelector{MatchLabels: gpu}}}))
-	nodes := map[string]map[string]string{"n1": nil, "n2": nil, "g1": gpu, "g2": gpu, "g3": gpu}
-	for name, labels := range nodes {
-		p.node(name)
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		require.True(t, p.get(n))
-		n.Labels = labels
-		require.NoError(t, p.env.Client.Update(t.Context(), n))
+	p.rollout("gpu", v1alpha1.RolloutPolicySpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}}})
+	nodes := map[string]string{"n1": "", "n2": "", "g1": "gpu", "g2": "gpu", "g3": "gpu"}
+	for name, pool := range nodes {
+		p.nodeIn(pool, name)
 	}
 	p.assign()
 	for name := range nodes {

@@ -26,6 +26,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/runner"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
@@ -96,7 +97,8 @@ func startWith(t *testing.T, env *apitest.Env, conf config.Operator) *process {
 	ctx, cancel := context.WithCancel(t.Context())
 	p.stop = cancel
 	go func() {
-		p.done <- Run(ctx, p.conf, []Strategy{Daemon{}, p.own}, slog.New(slog.DiscardHandler))
+		pod := runner.Pods{Namespace: p.conf.Namespace, DaemonSet: p.conf.DaemonName, HandlersFile: p.conf.PodHandlers}
+		p.done <- Run(ctx, p.conf, []Strategy{Daemon{}, pod, p.own}, slog.New(slog.DiscardHandler))
 	}()
 	t.Cleanup(cancel)
 	return p
@@ -135,13 +137,24 @@ func (p *process) probe(path string) int {
 	return response.StatusCode
 }
 
+// readyNode is a Node as a kubelet registers it: with its labels, and soon Ready.
+func readyNode(name string, labels map[string]string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+}
+
 // node creates a machine with a BIOS at version 1.
-func (p *process) node(name string) {
+func (p *process) node(name string) { p.t.Helper(); p.nodeIn("", name) }
+
+// nodeIn creates a machine of a pool. Its Node bears the label from the beginning, so that it never belongs to another policy.
+func (p *process) nodeIn(pool, name string) {
 	p.t.Helper()
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	require.NoError(p.t, p.env.Client.Create(p.t.Context(), n))
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	require.NoError(p.t, p.env.Client.Status().Update(p.t.Context(), n))
+	var labels map[string]string
+	if pool != "" {
+		labels = map[string]string{"pool": pool}
+	}
+	require.NoError(p.t, p.env.Client.Create(p.t.Context(), readyNode(name, labels)))
 	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: name + "-bios"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: name}}
 	require.NoError(p.t, p.env.Client.Create(p.t.Context(), d, client.FieldOwner(v1alpha1.FieldOwnerDaemon)))
 	p.observe(name, 0)

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -81,7 +82,8 @@ func TestAmongFiveHundredPinnedNodesANewPinDisturbsItsOwnOnly(t *testing.T) {
 	d.awaitCurrent(nodes[0])
 	assert.Equal(t, 2, d.countJobs())
 	for name, version := range d.versions() {
-		if name != "NodeFirmware "+nodes[0] && name != "NodeDevice "+nodes[0] {
+		// The operator may still have been at work on the late node, whose job had just ended.
+		if !slices.Contains([]string{"NodeFirmware " + nodes[0], "NodeDevice " + nodes[0], "NodeFirmware " + late, "NodeDevice " + late}, name) {
 			assert.Equal(t, before[name], version, "%s was written for a template that its pin beats", name)
 		}
 	}
@@ -113,10 +115,7 @@ func (d *daemons) add(name, version string) {
 	d.mu.Lock()
 	d.running[name] = version
 	d.mu.Unlock()
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	assert.NoError(d.t, d.client.Create(d.t.Context(), n))
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	assert.NoError(d.t, d.client.Status().Update(d.t.Context(), n))
+	assert.NoError(d.t, d.client.Create(d.t.Context(), readyNode(name, nil)))
 	assert.NoError(d.t, d.client.Create(d.t.Context(), &v1alpha1.NodeDevice{
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-bios"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: name},
 	}, client.FieldOwner(v1alpha1.FieldOwnerDaemon)))
@@ -135,14 +134,15 @@ func (d *daemons) devices(is func(*v1alpha1.NodeDevice) bool) (n int) {
 	return n
 }
 
-// current counts the NodeFirmwares that say that nothing is obsolete.
+// current counts the NodeFirmwares that say that nothing is obsolete, and say no more that a pin waits for its device.
 func (d *daemons) current() (n int) {
 	var list v1alpha1.NodeFirmwareList
 	if d.client.List(d.t.Context(), &list) != nil {
 		return 0
 	}
 	for i := range list.Items {
-		if hasCondition(list.Items[i].Status.Conditions, v1alpha1.ConditionCurrent, metav1.ConditionTrue) {
+		said := list.Items[i].Status.Conditions
+		if hasCondition(said, v1alpha1.ConditionCurrent, metav1.ConditionTrue) && !hasCondition(said, v1alpha1.ConditionPinsUnmatched, metav1.ConditionTrue) {
 			n++
 		}
 	}

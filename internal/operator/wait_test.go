@@ -2,6 +2,8 @@ package operator
 
 import (
 	"bytes"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,11 +17,11 @@ import (
 )
 
 // kubectlWait is "kubectl wait nodefirmware/NODE --for=..." with the code of kubectl. It is made before it runs, so that a test can
-// begin to wait and then act.
-func (d *daemons) kubectlWait(node string, timeout time.Duration, conditions ...string) error {
+// begin to wait and then act. It prints a line when a condition is met, and then waits for the next one.
+func (d *daemons) kubectlWait(node string, timeout time.Duration, out io.Writer, conditions ...string) error {
 	access := genericclioptions.NewConfigFlags(false)
 	access.KubeConfig = &d.conf.Kubeconfig
-	flags := wait.NewWaitFlags(access, genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}})
+	flags := wait.NewWaitFlags(access, genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: out, ErrOut: &bytes.Buffer{}})
 	flags.Timeout, flags.ForCondition = timeout, conditions
 	options, err := flags.ToOptions([]string{"nodefirmware/" + node})
 	if err != nil {
@@ -44,20 +46,23 @@ func TestAPersonWaitsForTheLabelAndForItsAbsence(t *testing.T) {
 	p.images("1", "2")
 	p.template("1")
 	d.join("1", "n1")
-	require.NoError(t, d.kubectlWait("n1", 0, waitForNoLabel))
-	require.NoError(t, d.kubectlWait("n1", 0, waitForNoLabelToo))
-	require.ErrorContains(t, d.kubectlWait("n1", 0, waitForLabel), "condition not met")
+	require.NoError(t, d.kubectlWait("n1", 0, io.Discard, waitForNoLabel))
+	require.NoError(t, d.kubectlWait("n1", 0, io.Discard, waitForNoLabelToo))
+	require.ErrorContains(t, d.kubectlWait("n1", 0, io.Discard, waitForLabel), "condition not met")
 
 	release := d.holdJobs()
-	labelled, through := make(chan error, 1), make(chan error, 1)
-	go func() { labelled <- d.kubectlWait("n1", 5*time.Minute, waitForLabel) }()
-	go func() { through <- d.kubectlWait("n1", 5*time.Minute, waitForLabel, waitForNoLabel) }()
+	said, through := &logged{}, make(chan error, 1)
+	go func() { through <- d.kubectlWait("n1", 10*time.Minute, said, waitForLabel, waitForNoLabel) }()
 	d.pin("n1", "2")
-	require.NoError(t, <-labelled)
+	d.eventually("it has seen the label", func() bool {
+		said.mu.Lock()
+		defer said.mu.Unlock()
+		return strings.Contains(said.text.String(), "condition met")
+	})
 	assert.NotEmpty(t, d.obsolete("n1"))
-	require.ErrorContains(t, d.kubectlWait("n1", 0, waitForNoLabel), "condition not met")
-	require.ErrorContains(t, d.kubectlWait("n1", 0, waitForNoLabelToo), "condition not met")
-	require.NoError(t, d.kubectlWait("n1", 0, waitForLabel))
+	require.ErrorContains(t, d.kubectlWait("n1", 0, io.Discard, waitForNoLabel), "condition not met")
+	require.ErrorContains(t, d.kubectlWait("n1", 0, io.Discard, waitForNoLabelToo), "condition not met")
+	require.NoError(t, d.kubectlWait("n1", 0, io.Discard, waitForLabel))
 	release()
 	require.NoError(t, <-through)
 	assert.Equal(t, "2", d.device("n1").Status.Firmware.Running)

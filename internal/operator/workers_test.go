@@ -1,13 +1,13 @@
 package operator
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"regexp"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -91,10 +91,15 @@ func TestTheWritesForDifferentNodesAreMadeSideBySide(t *testing.T) {
 	})
 	mgr, err := newManager(access, p.conf, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	stop, err := wire(t.Context(), mgr, p.conf, Daemon{})
+	ctx, cancel := context.WithCancel(t.Context())
+	stop, err := wire(ctx, mgr, p.conf, Daemon{})
 	require.NoError(t, err)
-	defer stop()
-	go func() { p.done <- mgr.Start(t.Context()) }()
+	go func() { p.done <- mgr.Start(ctx) }()
+	defer func() { // before the store's directory goes
+		cancel()
+		assert.NoError(t, <-p.done)
+		stop()
+	}()
 
 	policy := &v1alpha1.RolloutPolicy{}
 	policy.Name = "default"
@@ -112,5 +117,5 @@ func TestTheWritesForDifferentNodesAreMadeSideBySide(t *testing.T) {
 		p.eventually("the device is assigned", func() bool { return p.get(d) && d.Spec.Firmware != nil && d.Spec.Firmware.Digest != "" })
 		p.observe(fmt.Sprintf("n%d", i), d.Generation)
 	}
-	assert.Eventually(t, requests.all, 90*time.Second, 50*time.Millisecond, "two requests of every kind were in flight at once")
+	p.eventually("two requests of every kind were in flight at once", requests.all)
 }

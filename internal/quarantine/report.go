@@ -26,6 +26,8 @@ type report struct {
 	key
 	version, node, job, message string
 	evidence                    v1alpha1.Evidence
+	// ended says that the job judges no more.
+	ended bool
 	// created is when the job was, by the clock of the API server.
 	created metav1.Time
 }
@@ -46,7 +48,7 @@ func believed(j *v1alpha1.FirmwareJob) []report {
 			}
 			out = append(out, report{
 				key: key{u.Digest, u.Model}, version: u.Version, node: j.Spec.NodeName, job: j.Name,
-				message: text.Clip(blamed.Message, maxMessage), evidence: blamed.Evidence, created: j.CreationTimestamp,
+				message: text.Clip(blamed.Message, maxMessage), evidence: blamed.Evidence, ended: j.Ended(), created: j.CreationTimestamp,
 			})
 		}
 	}

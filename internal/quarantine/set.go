@@ -105,7 +105,7 @@ func follow(k key, old *v1alpha1.FirmwareQuarantine, fresh []report, f Facts) v1
 		case all[at].State == v1alpha1.ReportLifted:
 		default:
 			all[at].State = v1alpha1.ReportCounted
-			if isSure(r.evidence) { // what was wrong is mended with the old firmware
+			if isSure(r.evidence) || r.ended { // what was wrong is mended with the old firmware, or was not the device's
 				all[at].Evidence = r.evidence
 			}
 		}

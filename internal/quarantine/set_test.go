@@ -236,6 +236,22 @@ func TestNodeEvidenceIsWeak(t *testing.T) {
 	assert.False(t, blocksOn(s, 1, model, "default"))
 }
 
+// What a device was blamed for while the job restored the previous firmware may turn out to be the node's. While the job is not over, a
+// weaker judgement is not its last.
+func TestLastEvidenceCounts(t *testing.T) {
+	j := failing("j1", 1, model, 1)
+	var l ledger
+	l.record(j)
+	require.Equal(t, v1alpha1.QuarantinePolicies, l[0].Status.Scope)
+	j.Status.Blamed[0].Evidence = v1alpha1.EvidenceNode
+	l.record(j)
+	assert.Equal(t, v1alpha1.EvidenceDevice, l[0].Status.Reports[0].Evidence, "it is judged again")
+	j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: "Unhealthy"})
+	l.record(j)
+	assert.Equal(t, v1alpha1.EvidenceNode, l[0].Status.Reports[0].Evidence)
+	assert.Equal(t, v1alpha1.QuarantineNone, l[0].Status.Scope)
+}
+
 // A job that ends and blames nobody takes back what it reported while it restored the previous firmware.
 func TestAcquittalWithdraws(t *testing.T) {
 	j := failing("j1", 1, model, 1)

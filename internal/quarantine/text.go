@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 )
 
 // Why says in a clause why the image is not flashed.
@@ -29,5 +30,5 @@ func Lift(q *v1alpha1.FirmwareQuarantine) string {
 }
 
 func set(q *v1alpha1.FirmwareQuarantine, state v1alpha1.QuarantineState) string {
-	return fmt.Sprintf(`kubectl patch fwq %s --type merge -p '{"spec":{"state":"%s"}}'`, q.Name, state)
+	return wayout.State("fwq", q.Name, state)
 }

@@ -29,8 +29,8 @@ type Queues struct {
 // queue is that of one policy.
 type queue struct {
 	limit, queued int
-	// stuck are the updates that no node can get before a person acts.
-	stuck []schedule.Target
+	// stuck is why no node can get an update before a person acts.
+	stuck map[schedule.Target]schedule.Reason
 	// entered are the jobs that were queued since the last pass, with the time.
 	entered map[string]time.Time
 	// waits are the nodes that were refused, and woken those of them that are planned again because there is room.
@@ -139,8 +139,8 @@ func (r *Queues) leave(q *queue, node, job string) {
 type Counts struct {
 	// Limit is how many nodes that could go may wait, and Queued how many do.
 	Limit, Queued int
-	// Stuck are the updates that no node can get before a person acts. No more of their jobs are queued.
-	Stuck []schedule.Target
+	// Stuck is why no node can get an update before a person acts. No more jobs with it are queued.
+	Stuck map[schedule.Target]schedule.Reason
 }
 
 // Publish takes over what a pass found about each policy with a limit, and whether it saw a job. It has the nodes planned
@@ -225,9 +225,12 @@ func (r *Queues) call(q *queue) {
 	}
 }
 
-// isStuck reports whether an update of the node is stuck.
+// isStuck reports whether an update of the node is stuck. Pins wait for no wave.
 func (r *Queues) isStuck(q *queue, node string) bool {
-	return len(q.stuck) > 0 && slices.ContainsFunc(r.due[node], func(e schedule.Edge) bool { return slices.Contains(q.stuck, e.Target) })
+	return len(q.stuck) > 0 && slices.ContainsFunc(r.due[node], func(e schedule.Edge) bool {
+		why, is := q.stuck[e.Target]
+		return is && (!e.Pinned || why != schedule.WaveEmpty)
+	})
 }
 
 // Note says which updates a node is to get that no job of it does yet: they are not queued, or wait for another try.

@@ -211,7 +211,11 @@ func keys(m map[string]bool) (out []string) {
 func TestWhatIsStuckTakesNoRoom(t *testing.T) {
 	w := newWorld()
 	halted, other := schedule.Edge{Target: schedule.Target{Model: "a"}}, schedule.Edge{Target: schedule.Target{Model: "b"}}
-	publish := func(queued int, stuck ...schedule.Target) {
+	publish := func(queued int, halts ...schedule.Target) {
+		stuck := map[schedule.Target]schedule.Reason{}
+		for _, t := range halts {
+			stuck[t] = schedule.RolloutHalted
+		}
 		w.Publish(map[string]queue.Counts{"p": {Limit: 2, Queued: queued, Stuck: stuck}}, func(string) bool { return true })
 	}
 	publish(2)
@@ -228,6 +232,19 @@ func TestWhatIsStuckTakesNoRoom(t *testing.T) {
 	publish(1)
 	assert.Equal(t, []string{"n1", "n0"}, w.woken, "the halt is lifted")
 	assert.True(t, w.plan("n0"))
+}
+
+// An empty wave keeps no pin out of the queue; a halt of its image does.
+func TestAnEmptyWaveIsNoPinsConcern(t *testing.T) {
+	of := schedule.Target{Model: "a"}
+	for reason, stays := range map[schedule.Reason]bool{schedule.WaveEmpty: false, schedule.RolloutHalted: true} {
+		w := newWorld()
+		w.Publish(map[string]queue.Counts{"p": {Limit: 2, Stuck: map[schedule.Target]schedule.Reason{of: reason}}}, func(string) bool { return true })
+		w.Note("n0", []schedule.Edge{{Target: of, Pinned: true}})
+		w.Note("n1", []schedule.Edge{{Target: of}})
+		assert.Equal(t, !stays, w.plan("n0"), reason)
+		assert.False(t, w.plan("n1"), reason)
+	}
 }
 
 // What a node is to get is known once it was planned, also where that is nothing.

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 )
 
 // admitQueued walks the queue, oldest first, and admits what may go.
@@ -44,6 +46,15 @@ func (p *pass) wait(j *Job, n *node, reason Reason, message string) {
 	p.waiting = append(p.waiting, Waiting{
 		Entry: j.entry(), Policy: n.policy(), Reason: reason, Message: message,
 		ForBudget: reason == BudgetExhausted && len(n.pools) == 1 && n.pools[0].plain && message == n.pools[0].usedUp,
+		ForWave:   len(n.pools) == 1 && n.pools[0].toldOfWave(j, message),
+	})
+}
+
+// toldOfWave reports whether the message says how far the open wave of an update of the job is.
+func (o *pool) toldOfWave(j *Job, message string) bool {
+	return slices.ContainsFunc(j.Edges, func(e JobEdge) bool {
+		r := o.rollouts[e.Target]
+		return r != nil && r.closed.message == message
 	})
 }
 
@@ -61,7 +72,7 @@ type candidate struct {
 type gate func(p *pass, c *candidate) (Reason, string)
 
 // gates are asked in this order, and the first that keeps the candidate says why. One that takes a held node over disturbs no
-// other node, so budgetGates do not concern it.
+// other node, so budgetGates do not concern it, but for the quorum.
 var (
 	gates = []gate{
 		(*pass).cancelled, (*pass).missing, (*pass).refuses, (*pass).behind, (*pass).busy, (*pass).open, (*pass).stopped, (*pass).doubtful,
@@ -77,6 +88,9 @@ func (p *pass) tryAdmit(j *Job, n *node) (Reason, string) {
 		return reason, message
 	}
 	if c.held != nil {
+		if reason, message := p.quorum(c); reason != "" {
+			return reason, message
+		}
 		p.takeOver(*c.held, c)
 		p.begin(c)
 		return "", ""
@@ -97,7 +111,7 @@ func (o *pool) keep(j *Job, reason Reason, message string) {
 		return
 	}
 	for _, e := range j.Edges {
-		if r := o.rollouts[e.Target]; r != nil && r.keeps == "" {
+		if r := o.rollouts[e.Target]; r != nil && r.keeps == "" && !pins(j.Edges, e.Target) {
 			r.keeps, r.closed = message, refusal{}
 		}
 	}
@@ -179,7 +193,7 @@ func (p *pass) heldBy(c *candidate) (*holder, Reason, string) {
 		return nil, "", ""
 	}
 	owner := p.jobs[hs[0].entry.UID]
-	if len(hs) == 1 && owner.State == Held && c.job.follows(owner) {
+	if len(hs) == 1 && owner.State == Held && c.job.mayFollow(owner) {
 		return &hs[0], "", ""
 	}
 	return nil, NodeBusy, fmt.Sprintf("Job %s holds node %s; this job follows when that one is done.", owner.Name, c.job.Node)
@@ -193,22 +207,27 @@ func (p *pass) poolFor(n *node) (*pool, Reason, string) {
 	o, unclear := n.pools[0], p.meantFor(n)
 	switch {
 	case len(n.pools) > 1:
-		return nil, InConflict, fmt.Sprintf("The rollout policies %s all select node %s; change a nodeSelector so that only one policy selects it.",
-			names(n.pools), n.Name)
+		return nil, InConflict, fmt.Sprintf("The rollout policies %s all select node %s. Change a nodeSelector so that only one policy selects it: %s",
+			names(n.pools), n.Name, wayout.Edit("rp", n.pools[0].Name))
 	case o.Invalid != "":
-		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s: %s", o.Name, o.Invalid)
+		return nil, InvalidSpec, o.invalid(o.Invalid)
 	case o.isDefault() && unclear != nil:
-		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s may be the one for node %s, but its spec is invalid; correct it.",
-			unclear.Name, n.Name)
+		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s may be the one for node %s, but its spec is invalid. To correct it: %s",
+			unclear.Name, n.Name, wayout.Edit("rp", unclear.Name))
 	case o.Aborted:
 		return nil, Aborted, o.aborted()
 	case o.Paused:
-		return nil, Paused, fmt.Sprintf("Rollout policy %s is paused; set its state to Active to continue.", o.Name)
+		return nil, Paused, fmt.Sprintf("Rollout policy %s is paused. To continue: %s", o.Name, wayout.State("rp", o.Name, "Active"))
 	case o.out.Budget == 0:
 		return nil, BudgetExhausted, fmt.Sprintf("Policy %s admits no node because its maxUnavailable is %s.",
 			o.Name, o.MaxUnavailable.String())
 	}
 	return o, "", ""
+}
+
+// invalid is what is told to the jobs of a policy whose spec is.
+func (o *pool) invalid(why string) string {
+	return fmt.Sprintf("Rollout policy %s: %s. To correct it: %s", o.Name, why, wayout.Edit("rp", o.Name))
 }
 
 // meantFor is the first policy with an invalid selector that may be meant for the node; nil for none. The default policy must not

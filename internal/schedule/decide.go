@@ -27,7 +27,7 @@ func Decide(f Facts) Decision {
 // pass is a decision in the making.
 type pass struct {
 	facts Facts
-	// pools are those of the policies, in order of name; invalid are those of them that cannot be worked with.
+	// pools are those of the policies, in order of name; invalid are those of them that are invalid.
 	pools, invalid []*pool
 	// fleet are the nodes of the facts. The map has them by name, and those that only jobs and entries name.
 	fleet []node
@@ -118,7 +118,7 @@ func (p *pass) recall() {
 			if p.jobs[e.UID] != nil || n.Runs != e.Job && !n.Held {
 				continue
 			}
-			j := &Job{Name: e.Job, UID: e.UID, Node: e.Node, State: Admitted}
+			j := &Job{Name: e.Job, UID: e.UID, Node: e.Node, State: Admitted, gone: true}
 			if n.Runs == "" {
 				j.State = Held
 			}
@@ -156,7 +156,7 @@ func (p *pass) decision() Decision {
 		}
 		for _, e := range o.out.Ledger {
 			if j := p.jobs[e.UID]; j.waiting() && !p.refused(j) && len(p.node(e.Node).holders) == 1 {
-				d.Admit = append(d.Admit, Admission{Policy: o.Name, Entry: e, New: !had[e]})
+				d.Admit = append(d.Admit, Admission{Policy: o.Name, Entry: e, New: !had[e], PassesWaves: len(o.Plan.Waves) > 0 && j.isPinned()})
 			}
 		}
 	}

@@ -227,6 +227,7 @@ func TestPauseAndZeroAdmitNothingAndKeepWhatRuns(t *testing.T) {
 
 func TestANewerJobTakesTheEntryOfAFailedOneThatHoldsTheNode(t *testing.T) {
 	held, retry := job("n0", 5, schedule.Held), job("n0", 6, 0)
+	retry.Planned, retry.Follows = true, held.Name
 	ns := nodes(2)
 	ns[0].Ready = false // such as a node that an update broke
 	f := schedule.Facts{
@@ -248,8 +249,9 @@ func TestANewerJobTakesTheEntryOfAFailedOneThatHoldsTheNode(t *testing.T) {
 	assert.Equal(t, []schedule.Entry{entry(f.Jobs[2])}, d.Policies[0].Ledger, "nor when that one is done")
 
 	f.Jobs[1] = job("n0", 4, 0)
+	f.Jobs[1].Planned = true
 	f.Policies[0].Ledger = []schedule.Entry{entry(held)}
-	assert.Equal(t, schedule.NodeBusy, reasons(schedule.Decide(f))["n0-j4"], "an older job does not take over")
+	assert.Equal(t, schedule.NodeBusy, reasons(schedule.Decide(f))["n0-j4"], "a job that was not made for it does not take over")
 }
 
 func TestAFullLedgerIsNotMistakenForASmallBudget(t *testing.T) {

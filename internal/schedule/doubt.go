@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 )
 
 // enoughAcquitted is how many nodes that an update left unhealthy keep it from the next ones though no image is blamed. A drive may
@@ -35,8 +37,7 @@ func (p *pass) loadDoubts() {
 		for _, t := range slices.SortedFunc(maps.Keys(acquitted), Target.Compare) {
 			if held := acquitted[t]; len(held) >= enoughAcquitted {
 				o.doubts = append(o.doubts, doubt{t, fmt.Sprintf("The update of %s left nodes %s and %s unhealthy. No image is blamed for that, but it may have "+
-					"changed what nobody sees. No further node begins until one of them is repaired, and released or tried again (spec.requests.release or "+
-					"spec.requests.retry of its NodeFirmware).", t, held[0].Node, held[1].Node)})
+					"changed what nobody sees. No further node begins until one of them is repaired, and tried again or released: %s", t, held[0].Node, held[1].Node, wayout.Retry(held[0].Node))})
 			}
 		}
 	}

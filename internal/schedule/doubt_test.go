@@ -52,7 +52,7 @@ func TestTwoAcquittedStop(t *testing.T) {
 			assert.Empty(t, names(d))
 			assert.Contains(t, d.Wait[0].Message, "The update of 15b3:101d to 2 left nodes n0 and n1 unhealthy.")
 			again := job("n0", 9, schedule.Queued)
-			again.Edges, again.Request = []schedule.JobEdge{{Edge: edges[0]}}, "again"
+			again.Edges, again.Planned, again.Follows = []schedule.JobEdge{{Edge: edges[0]}}, true, f.Jobs[0].Name
 			retried := f
 			retried.Jobs = append(retried.Jobs[:4:4], again)
 			assert.Len(t, schedule.Decide(retried).Policies[0].Replace, 1, "a person tries again on a node that is held already")
@@ -69,4 +69,17 @@ func TestWaveReplacesAcquitted(t *testing.T) {
 	d := schedule.Decide(f)
 	assert.Len(t, names(d), 1)
 	assert.Zero(t, d.Policies[0].Rollouts[0].Failed)
+}
+
+// Where the only node of the wave is such a one, the wave is empty because of it, and to repair it is a way out.
+func TestHeldCanaryIsNamed(t *testing.T) {
+	f := placed(spreading(3, 3, schedule.Plan{Waves: []schedule.Wave{{Name: "canary", Selector: mustSelect("canary")}}}), schedule.Held, schedule.Acquitted)
+	d := schedule.Decide(f)
+	r := d.Policies[0].Rollouts[0]
+	assert.Equal(t, schedule.WaveEmpty, r.Reason)
+	for _, says := range []string{"node " + f.Jobs[0].Node, "no image is blamed", "kubectl patch nfw n0 "} {
+		assert.Contains(t, r.Message, says)
+	}
+	require.NotEmpty(t, d.Wait)
+	assert.Equal(t, r.Message, d.Wait[0].Message)
 }

@@ -35,7 +35,7 @@ type Policy struct {
 	Name string
 	// Selector chooses the nodes of the pool. That of an invalid policy chooses the nodes it may be meant for.
 	Selector labels.Selector
-	// Invalid says why the spec cannot be worked with; empty when it can. An invalid policy chooses no node, and the
+	// Invalid says why the spec is invalid; empty when it is valid. An invalid policy chooses no node, and the
 	// default policy admits none that the invalid one may be meant for.
 	Invalid string
 	// Paused admits nothing new. Aborted does neither, and whoever queued the jobs withdraws them.
@@ -118,16 +118,22 @@ type Job struct {
 	State    JobState
 	// Expected is how long the job is expected to take, at most 24 hours; 0 when nothing is known.
 	Expected time.Duration
-	// Steps says that the job runs steps that a person listed, and updates nothing.
+	// Steps says that the job runs steps that a person listed, or restores firmware, and updates nothing.
 	Steps bool
 	// Devices are those that the job updates.
 	Devices []string
-	// Request is the request of a person that the job answers; empty for none.
-	Request string
+	// Planned says that the planner made the job. It takes a node over from the failed job that Follows names and from no other: what the
+	// planner has not withdrawn yet must not end a hold that it was not made for. A job that a person makes takes over any.
+	Planned bool
+	Follows string
+	// gone says that a ledger names the job, and it exists no more.
+	gone bool
 	// Edges are the updates of the job without their devices: each edge once, in order.
 	Edges []JobEdge
 	// Quarantined is the first update of the job whose image is quarantined for its device; nil when none is.
 	Quarantined *QuarantinedUpdate
+	// Slow says that the node of a job that succeeded boots slowly since; empty where it does not, or nobody knows.
+	Slow string
 	// Unlisted is the first update of the job whose rollback image no source lists for its device; nil when each is listed.
 	Unlisted *UnlistedRollback
 }
@@ -154,16 +160,26 @@ func (j *Job) acquitted() bool {
 	return j.State == Held && slices.ContainsFunc(j.Edges, func(e JobEdge) bool { return e.Verdict == Acquitted })
 }
 
+// isPinned reports whether pins select all that the job updates.
+func (j *Job) isPinned() bool {
+	return len(j.Edges) > 0 && !slices.ContainsFunc(j.Edges, func(e JobEdge) bool { return !e.Pinned })
+}
+
 func (j *Job) entry() Entry { return Entry{Node: j.Node, Job: j.Name, UID: j.UID} }
 
 // waiting reports whether the job was not admitted yet.
 func (j *Job) waiting() bool { return j.State == Queued || j.State == Cancelled }
 
-// follows reports whether j was created after held, or in the same second, which is as exact as the API is. The clock of the API server
-// may be put back, so a waiting job that answers another request follows as well.
-func (j *Job) follows(held *Job) bool {
-	answers := j.waiting() && j.Request != "" && j.Request != held.Request
-	return j.UID != held.UID && (answers || !j.Created.Before(held.Created))
+// mayFollow reports whether the waiting job may take over the node that a failed job holds. No times are compared: the clock of the API
+// server may be put back.
+func (j *Job) mayFollow(held *Job) bool {
+	return !j.Planned || j.Follows == held.Name || held.gone && j.Follows != "" // one that took the hold over was withdrawn before it was told
+}
+
+// hasFollowed reports whether the job, which does not wait, has taken over the node that a failed job held. One that runs has: a node has
+// one job at a time.
+func (j *Job) hasFollowed(held *Job) bool {
+	return j.UID != held.UID && (j.State == Admitted || j.Planned && j.Follows == held.Name)
 }
 
 // Decision is what follows from the facts.
@@ -198,6 +214,8 @@ type Outcome struct {
 	Held []string
 	// Queue lists the waiting jobs of the pool's nodes, in order.
 	Queue []Waiting
+	// Stopped says that the spec admits nothing before a person corrects it.
+	Stopped bool
 	// Conflict is set when another policy chooses nodes of this one.
 	Conflict *Conflict
 	// Window is what the windows say.
@@ -220,6 +238,8 @@ type Admission struct {
 	Entry  Entry
 	// New says that the entry was not in the ledger before.
 	New bool
+	// PassesWaves says that the policy has waves, and that pins select all that the job updates.
+	PassesWaves bool
 }
 
 // Why says why an entry leaves a ledger.
@@ -285,6 +305,8 @@ type Waiting struct {
 	// ForBudget says that the job waits for nothing but a place in the budget of its policy, and that nodes which are due back have the
 	// places.
 	ForBudget bool
+	// ForWave says that the message tells how far the open wave is, which changes with each verdict.
+	ForWave bool
 }
 
 // Conflict names the policies that choose nodes of one policy.
@@ -300,7 +322,7 @@ type Conflict struct {
 // job takes room in the queue.
 func (r Reason) GoesOn() bool {
 	switch r {
-	case BudgetExhausted, OutsideWindow, Paused, Aborted, WaitingForWave, NodeBusy, InConflict, InvalidSpec:
+	case BudgetExhausted, OutsideWindow, Paused, Aborted, WaitingForWave, NodeBusy:
 		return true
 	default:
 		return false
@@ -348,9 +370,9 @@ func (n *node) hasEntry(j *Job) bool {
 	return slices.ContainsFunc(n.holders, func(h holder) bool { return h.entry.UID == j.UID })
 }
 
-// followed reports whether a newer job has already taken over the node that the held job holds.
+// followed reports whether another job has already taken over the node that the held job holds.
 func (n *node) followed(held *Job) bool {
-	return held.State == Held && slices.ContainsFunc(n.admitted, func(j *Job) bool { return j.follows(held) })
+	return held.State == Held && slices.ContainsFunc(n.admitted, func(j *Job) bool { return j.hasFollowed(held) })
 }
 
 // policy is the name of the policy of the node; empty where it has none, or more than one.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -19,6 +20,8 @@ type rollout struct {
 	// running counts the nodes in the ledger without a verdict, waiting those with a queued job, and unqueued others that have the update.
 	// Eligible are those of the latter two that the open wave chooses, and held those that a failed job holds.
 	running, waiting, unqueued, eligible, held int
+	// pinned counts the nodes with a pin that have a queued job or a place, and pinsWaiting those of them with a queued job.
+	pinned, pinsWaiting int
 	// runningFrom counts the running ones by the version that they come from.
 	runningFrom map[string]int
 	// queue holds the nodes that waited or were not queued when the pass began, and queuedFrom the versions that they come from.
@@ -27,6 +30,10 @@ type rollout struct {
 	// keeps is what the first waiting node of the open wave waits for, beside the budget. Absent is the first node of the open wave that
 	// is not queued, where none of them is; empty otherwise.
 	keeps, absent string
+	// holds is the first node that a failed job with the update holds; empty for none.
+	holds string
+	// acquitted is a node that the update left unhealthy, with no image to blame; empty where there is none.
+	acquitted string
 	// stopped is why the update is admitted to no node, and closed why the open wave takes no more of them, as it was said since the
 	// last admission. The zero refusals are that the update is not stopped, and that nobody has asked.
 	stopped, closed refusal
@@ -56,12 +63,13 @@ func (p *pass) followRollouts() {
 		if o.Plan.resumes() {
 			p.lift(o)
 		}
-		failures := p.judge(o)
+		failures, slow := p.judge(o)
 		p.loadRunning(o)
 		o.beginAgain()
 		for _, r := range o.inOrder() {
 			r.choose()
 			p.halt(o, r, failures[r.Target])
+			p.haltSlow(o, r, slow[r.Target])
 			if o.Plan.Edited {
 				r.goBack()
 			}
@@ -74,7 +82,7 @@ func (p *pass) followRollouts() {
 		}
 		for _, r := range o.inOrder() {
 			p.advance(o, r)
-			r.stopped = p.stops(o, r)
+			r.stopped = p.stops(o, r.Target)
 		}
 	}
 	p.refuseStopped()
@@ -116,13 +124,21 @@ func (p *pass) loadWaiting() {
 		if len(n.pools) != 1 || !n.pools[0].Plan.follows() || n.hasEntry(j) {
 			continue
 		}
-		for _, e := range j.Edges {
-			if r := n.pools[0].rollout(e.Target); !slices.Contains(n.waitsWith, r) {
+		for at, e := range j.Edges {
+			r := n.pools[0].rollout(e.Target)
+			isFirst := at == 0 || j.Edges[at-1].Target != e.Target
+			switch isPinned := pins(j.Edges, e.Target); {
+			case isPinned && isFirst:
+				r.pinned, r.pinsWaiting = r.pinned+1, r.pinsWaiting+1
+				continue
+			case isPinned:
+				continue
+			case !slices.Contains(n.waitsWith, r):
 				n.waitsWith = append(n.waitsWith, r)
 				r.waiting++
 				r.queue = append(r.queue, queued{n, true})
 			}
-			n.pools[0].rollout(e.Target).queuedFrom[e.From] = true
+			r.queuedFrom[e.From] = true
 		}
 	}
 }
@@ -141,6 +157,9 @@ func (p *pass) loadUnqueued() {
 		due, planned := p.facts.Due[n.Name]
 		n.pools[0].unplanned = n.pools[0].unplanned || !planned
 		for _, e := range due {
+			if e.Pinned {
+				continue
+			}
 			r := n.pools[0].rollout(e.Target)
 			r.queuedFrom[e.From] = true
 			if slices.Contains(n.waitsWith, r) || p.runs(n, e.Target) {
@@ -155,7 +174,10 @@ func (p *pass) loadUnqueued() {
 
 // runs reports whether the node has a place for a job with the target.
 func (p *pass) runs(n *node, t Target) bool {
-	return slices.ContainsFunc(n.holders, func(h holder) bool { return has(p.jobs[h.entry.UID].Edges, t) })
+	return slices.ContainsFunc(n.holders, func(h holder) bool {
+		edges := p.jobs[h.entry.UID].Edges
+		return has(edges, t) && !pins(edges, t) // a pin of another device is no part of a wave
+	})
 }
 
 func (p *pass) loadRunning(o *pool) {
@@ -163,11 +185,17 @@ func (p *pass) loadRunning(o *pool) {
 		j := p.jobs[entry.UID]
 		for _, e := range targets(j.Edges) {
 			switch r := o.rollout(e.Target); {
+			case e.Pinned && !o.judged[entry.UID]:
+				r.pinned++
 			case j.acquitted(): // its node waits for a person, and the wave for none of it
+				r.acquitted = cmp.Or(r.acquitted, j.Node)
 			case !o.judged[entry.UID]:
 				r.run(j)
 			case j.State == Held && e.Verdict == Failed:
 				r.held++
+				if r.holds == "" || j.Node < r.holds {
+					r.holds = j.Node
+				}
 			}
 		}
 	}
@@ -217,7 +245,7 @@ func (o *pool) trim() {
 			return 2
 		case begun:
 			return 3
-		case r.waiting+r.unqueued > 0:
+		case r.waiting+r.unqueued+r.pinned > 0:
 			return 4
 		}
 		return none
@@ -241,15 +269,15 @@ func (o *pool) inOrder() []*rollout {
 func (p *pass) states(o *pool) []RolloutState {
 	var out []RolloutState
 	for _, r := range o.inOrder() {
-		s := RolloutState{Rollout: r.Rollout, Nodes: r.nodes(), Running: r.running, Waiting: r.waiting}
+		s := RolloutState{Rollout: r.Rollout, Nodes: r.nodes(), Running: r.running, Waiting: r.waiting + r.pinsWaiting}
 		why := r.stopped
 		if why.reason == "" && r.waiting > 0 && r.Wave != Rest && (r.eligible == 0 || r.free() == 0) {
-			why = p.closed(r)
+			why = p.closed(o, r)
 		}
 		if soaked := r.soaked(); why.reason == WaitingForWave && r.isJudged() && soaked.After(p.facts.Now) {
 			s.Soaks = soaked
 		}
-		if doubt := o.doubtOf(r.Target); why.reason != RolloutHalted && doubt != "" && r.waiting > 0 {
+		if doubt := o.doubtOf(r.Target); why.reason != RolloutHalted && doubt != "" && s.Waiting > 0 {
 			why = refusal{WaitingForWave, doubt}
 		}
 		s.Reason, s.Message = why.reason, why.message
@@ -262,18 +290,27 @@ func (p *pass) states(o *pool) []RolloutState {
 		default:
 			s.Message = r.progress() + "."
 		}
+		if r.pinned > 0 && len(r.waves) > 0 && s.Reason != RolloutHalted {
+			s.Message += " " + text.Quantity(r.pinned, "node has a pin and waits for no wave.", "nodes have a pin and wait for no wave.")
+		}
 		out = append(out, s)
 	}
 	return out
 }
 
 // closed says why the open wave takes no more nodes. Thousands of nodes may be told the same.
-func (p *pass) closed(r *rollout) refusal {
+func (p *pass) closed(o *pool, r *rollout) refusal {
 	switch {
 	case r.closed.reason != "":
 	case r.running == 0 && r.eligible == 0 && !r.succeeded():
-		r.closed = refusal{WaveEmpty, fmt.Sprintf("Wave %s of %s selects none of the %s, and no node has succeeded with the update yet. "+
-			"Change the nodeSelector of the wave, or label a node for it.", r.Wave, r.Target, text.Quantity(r.waiting, "waiting node", "waiting nodes"))}
+		remedy := ""
+		if r.acquitted != "" {
+			remedy = fmt.Sprintf("The update left node %s unhealthy and holds it, though no image is blamed. Repair it. Then, to try again: %s  ",
+				r.acquitted, wayout.Retry(r.acquitted))
+		}
+		r.closed = refusal{WaveEmpty, fmt.Sprintf("Wave %s of %s selects none of the %s, and no node has succeeded with the update yet. %s"+
+			"A node whose update is not tried again by itself does not wait: kubectl get nodefirmware says why. Label a node for the wave, or change its nodeSelector: %s", r.Wave, r.Target, text.Quantity(r.waiting, "waiting node", "waiting nodes"),
+			remedy, wayout.Edit("rp", o.Name))}
 	case r.isJudged() && r.soaked().After(p.facts.Now):
 		r.closed = refusal{WaitingForWave, fmt.Sprintf("%s; the next wave opens at %s.", r.progress(), clock(r.soaked()))}
 	case r.waitsFor() != "" && r.running == 0:
@@ -297,6 +334,9 @@ func (r *rollout) progress() string {
 	out := fmt.Sprintf("Wave %s of %s: %d of %s judged", r.Wave, r.Target, r.Succeeded+r.Failed, text.Quantity(r.waveNodes(), "node", "nodes"))
 	if r.Failed > 0 {
 		out += ", " + text.Quantity(r.Failed, "failure", "failures")
+	}
+	if r.Slow > 0 {
+		out += ", " + text.Quantity(r.Slow, "node boots slowly", "nodes boot slowly")
 	}
 	return out
 }

@@ -21,6 +21,8 @@ type Settings struct {
 	// Policy is the one policy that chooses the node, "" when there is none or more, and MaxQueued its limit, nil for none.
 	Policy    string
 	MaxQueued *int32
+	// Waves says that the policy has waves.
+	Waves bool
 	// InWave says that the nodeSelector of one of its waves selects the node, so that the limit does not refuse it.
 	InWave bool
 	// Aborted says that no job is queued for the node.
@@ -38,6 +40,8 @@ func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Setti
 	out := Settings{Pool: v1alpha1.DefaultRolloutPolicy}
 	if len(chosen) > 0 {
 		out.Pool = slices.Min(chosen)
+	} else { // the policy default, which is not there yet, will require it
+		out.Require = v1alpha1.Requirements{v1alpha1.RequireUnlock}
 	}
 	for i := range policies {
 		spec := &policies[i].Spec
@@ -47,6 +51,7 @@ func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Setti
 		out.Require = append(out.Require, spec.Require...)
 		if len(chosen) == 1 {
 			out.Policy, out.MaxQueued = policies[i].Name, spec.MaxQueued
+			out.Waves = len(spec.Waves) > 0
 			out.InWave = spec.MaxQueued != nil && inWave(spec.Waves, node)
 		}
 		out.Aborted = out.Aborted || spec.State == v1alpha1.RolloutAborted

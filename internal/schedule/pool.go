@@ -48,7 +48,7 @@ type pool struct {
 }
 
 func newPool(policy Policy) *pool {
-	return &pool{Policy: policy, out: Outcome{Name: policy.Name}, used: map[string]bool{}, apart: map[string]*domain{}}
+	return &pool{Policy: policy, out: Outcome{Name: policy.Name, Stopped: policy.Invalid != "" || policy.Stopped != ""}, used: map[string]bool{}, apart: map[string]*domain{}}
 }
 
 // count computes the budget of each pool and which nodes use it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 )
 
 // refusal is why a job must not be admitted even if the budget has room, with a message for people. The zero refusal means
@@ -40,12 +41,12 @@ func refusalOf(j *Job, n *node) refusal {
 	case j.Quarantined != nil:
 		return quarantineRefusal(*j.Quarantined)
 	case j.Unlisted != nil:
-		return rollbackRefusal(*j.Unlisted)
+		return rollbackRefusal(j.Name, *j.Unlisted)
 	}
 	return healthRefusal(j, n, held)
 }
 
-// stepsRefusal refuses steps on a machine that the daemon has not scanned, because it is not known what they would run on.
+// stepsRefusal refuses steps, and a restore, on a machine that the daemon has not scanned, because it is not known what they would run on.
 // On a node that a failed job holds they are always admitted: they may repair it.
 func stepsRefusal(j *Job, n *node, held bool) refusal {
 	if held || n.Scanned {
@@ -60,10 +61,10 @@ func quarantineRefusal(q QuarantinedUpdate) refusal {
 		q.Version, q.Device, q.Why, q.Lift)}
 }
 
-func rollbackRefusal(u UnlistedRollback) refusal {
-	return refusal{ImageNotFound, fmt.Sprintf("No FirmwareSource lists the rollbackDigest of device %s (%s) as an image of version %s for its "+
+func rollbackRefusal(job string, u UnlistedRollback) refusal {
+	return refusal{ImageNotFound, fmt.Sprintf("Neither the source in rollbackSource nor that of the device lists the rollbackDigest of device %s (%s) as an image of version %s for its "+
 		"model and board, so nothing is flashed, because it could not be rolled back safely. List it there, or create the job again without "+
-		"rollbackDigest.", u.Device, u.Digest, u.Version)}
+		"rollbackDigest, after: kubectl delete fwj %s", u.Device, u.Digest, u.Version, job)}
 }
 
 // healthRefusal refuses an update of a device that a job left unhealthy, and any update that would take over a held node with
@@ -71,8 +72,8 @@ func rollbackRefusal(u UnlistedRollback) refusal {
 func healthRefusal(j *Job, n *node, held bool) refusal {
 	for _, d := range n.Unhealthy {
 		if held || slices.Contains(j.Devices, d.Name) {
-			return refusal{DeviceUnhealthy, fmt.Sprintf("Job %s left device %s unhealthy. Repair it, then set spec.requests.retry of "+
-				"nodefirmware/%s to a new value; a job of type Steps may run before.", d.Job, d.Name, j.Node)}
+			return refusal{DeviceUnhealthy, fmt.Sprintf("Job %s left device %s unhealthy. Repair it; a job of type Steps may run "+
+				"before. Then: %s", d.Job, d.Name, wayout.Retry(j.Node))}
 		}
 	}
 	return refusal{}
@@ -83,7 +84,7 @@ func (p *pass) stopped(c *candidate) (Reason, string) {
 	if c.pool.Stopped == "" {
 		return "", ""
 	}
-	return InvalidSpec, fmt.Sprintf("Rollout policy %s: %s", c.pool.Name, c.pool.Stopped)
+	return InvalidSpec, c.pool.invalid(c.pool.Stopped)
 }
 
 // denied keeps every job inside a window with the effect Deny.

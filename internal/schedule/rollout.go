@@ -74,6 +74,8 @@ type Rollout struct {
 	Done, Succeeded, Failed int
 	// Consecutive counts the failures since the last success.
 	Consecutive int
+	// Slow counts the nodes that boot slowly since their update. The first ones halt it, and a person who resumes has seen them.
+	Slow int
 	// Halted says why no node is admitted; nil while nodes are.
 	Halted *Halted
 }
@@ -88,7 +90,7 @@ type Halted struct {
 type RolloutState struct {
 	Rollout
 	// Nodes counts the nodes that have the update: judged, running, waiting or not queued. Running have a place and no verdict yet, and
-	// Waiting have a queued job.
+	// Waiting have a queued job, also those with a pin, which the others do not count.
 	Nodes, Running, Waiting int
 	// Reason is why no further node is admitted: RolloutHalted, WaveEmpty, WaitingForWave while the open wave is under way or soaks, or
 	// empty where nothing but the budget limits them. Message says it with numbers.
@@ -138,11 +140,20 @@ func (t Target) sameImage(o Target) bool { return t.Model == o.Model && t.Digest
 type Edge struct {
 	Target
 	From string
+	// Pinned says that a pin selects the target. Such an update passes waves and counts in none.
+	Pinned bool
 }
 
-// Compare orders edges by target and version.
+// Compare orders edges by target and version; what is pinned comes last.
 func (e Edge) Compare(o Edge) int {
-	return cmp.Or(e.Target.Compare(o.Target), cmp.Compare(e.From, o.From))
+	out := cmp.Or(e.Target.Compare(o.Target), cmp.Compare(e.From, o.From))
+	switch {
+	case out != 0 || e.Pinned == o.Pinned:
+		return out
+	case e.Pinned:
+		return 1
+	}
+	return -1
 }
 
 // JobEdge is an edge of a job, with what the job has shown about it.
@@ -179,15 +190,15 @@ func (v Verdict) and(o Verdict) Verdict {
 // counts reports whether the verdict is one of the wave.
 func (v Verdict) counts() bool { return v == Succeeded || v == Failed }
 
-// targets are those of the edges, each once, with one verdict.
+// targets are those of the edges, each once, with one verdict. One that a template selects on any device is not pinned.
 func targets(edges []JobEdge) (out []JobEdge) {
 	for _, e := range edges { // in order of target
 		last := len(out) - 1
 		if last < 0 || out[last].Target != e.Target {
-			out = append(out, JobEdge{Edge{Target: e.Target}, e.Verdict})
+			out = append(out, JobEdge{Edge{Target: e.Target, Pinned: e.Pinned}, e.Verdict})
 			continue
 		}
-		out[last].Verdict = out[last].Verdict.and(e.Verdict)
+		out[last].Verdict, out[last].Pinned = out[last].Verdict.and(e.Verdict), out[last].Pinned && e.Pinned
 	}
 	return out
 }
@@ -195,6 +206,11 @@ func targets(edges []JobEdge) (out []JobEdge) {
 // has reports whether one of the edges has the target.
 func has(edges []JobEdge, t Target) bool {
 	return slices.ContainsFunc(edges, func(e JobEdge) bool { return e.Target == t })
+}
+
+// pins reports whether pins select the target on each of the devices that get it.
+func pins(edges []JobEdge, t Target) bool {
+	return !slices.ContainsFunc(edges, func(e JobEdge) bool { return e.Target == t && !e.Pinned })
 }
 
 // EdgeOf is the update of a device of a model, which may not be known.

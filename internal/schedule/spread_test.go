@@ -147,15 +147,49 @@ func TestSelectedAgainWhileItRuns(t *testing.T) {
 	assert.Equal(t, []string{"n1", "n2"}, names(schedule.Decide(f)))
 }
 
-// A retry follows the failed job though the clock of the API server was put back in between.
+// A job takes a held node over because it was made for that, whatever the clock of the API server said when it was made.
 func TestRetryIgnoresClock(t *testing.T) {
-	holds, retry := job("n0", 5, schedule.Held), job("n0", 1, schedule.Queued)
-	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(holds))}, Nodes: nodes(1), Jobs: []schedule.Job{holds, retry}}
-	assert.Empty(t, schedule.Decide(f).Policies[0].Replace, "an older job of the queue takes no held node over")
-	f.Jobs[1].Request = "reseated"
-	assert.Len(t, schedule.Decide(f).Policies[0].Replace, 1)
-	f.Jobs[0].Request = "reseated"
-	assert.Empty(t, schedule.Decide(f).Policies[0].Replace, "the request was answered by the job that failed")
+	for _, age := range []int{1, 5, 9} {
+		holds, retry := job("n0", 5, schedule.Held), job("n0", age, schedule.Queued)
+		retry.Name, retry.UID = "retry", "retry"
+		replaces := func(change func(*schedule.Job)) int {
+			retry := retry
+			change(&retry)
+			f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(holds))}, Nodes: nodes(1), Jobs: []schedule.Job{holds, retry}}
+			return len(schedule.Decide(f).Policies[0].Replace)
+		}
+		assert.Equal(t, 1, replaces(func(j *schedule.Job) { j.Planned, j.Follows = true, holds.Name }))
+		assert.Zero(t, replaces(func(j *schedule.Job) { j.Planned = true }), "it was planned before the other one failed, and is withdrawn soon")
+		assert.Zero(t, replaces(func(j *schedule.Job) { j.Planned, j.Follows = true, "another" }))
+		assert.Equal(t, 1, replaces(func(*schedule.Job) {}), "a person makes one for the node as it is")
+	}
+}
+
+// A retry that took the place of the held job, and was withdrawn before it was told, does not keep the next retry away.
+func TestRetryFollowsAWithdrawnOne(t *testing.T) {
+	holds, gone, retry := job("n0", 5, schedule.Held), job("n0", 6, schedule.Queued), job("n0", 7, schedule.Queued)
+	retry.Planned, retry.Follows = true, holds.Name
+	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(gone))}, Nodes: nodes(1), Jobs: []schedule.Job{holds, retry}}
+	f.Nodes[0].Held = true
+	assert.Equal(t, []schedule.TakeOver{{Old: entry(gone), New: entry(retry)}}, schedule.Decide(f).Policies[0].Replace)
+	f.Jobs[1].Follows = ""
+	assert.Empty(t, schedule.Decide(f).Policies[0].Replace, "it was planned before a job held the node")
+}
+
+// A failed job that was taken over gets no new place when the ledger is lost, whatever the clock said.
+func TestWhatWasTakenOverGetsNoPlace(t *testing.T) {
+	for _, age := range []int{1, 9} {
+		for name, change := range map[string]func(*schedule.Job){
+			"by one that runs":             func(j *schedule.Job) { j.State = schedule.Admitted },
+			"by a planned one that runs":   func(j *schedule.Job) { j.State, j.Planned, j.Follows = schedule.Admitted, true, "n0-j5" },
+			"by a planned one that failed": func(j *schedule.Job) { j.State, j.Planned, j.Follows = schedule.Held, true, "n0-j5" },
+		} {
+			held, next := job("n0", 5, schedule.Held), job("n0", age, 0)
+			change(&next)
+			d := schedule.Decide(schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1))}, Nodes: nodes(1), Jobs: []schedule.Job{held, next}})
+			assert.Equal(t, []schedule.Entry{entry(next)}, d.Policies[0].Add, "%s, age %d", name, age)
+		}
+	}
 }
 
 // What the wave waits for is said where one of its nodes is not Ready.
@@ -224,9 +258,9 @@ func TestHalts(t *testing.T) {
 		happen func(*schedule.Facts)
 		says   string
 	}{
-		"a held node by default":          {schedule.Halt{}, func(f *schedule.Facts) { held(f, 1) }, "Job n0-j0 failed and holds node n0, which needs a person."},
+		"a held node by default":          {schedule.Halt{}, func(f *schedule.Facts) { held(f, 1) }, "Job n0-j0 failed and held node n0."},
 		"as many held nodes as may be":    {schedule.Halt{MaxHeld: 2}, func(f *schedule.Facts) { held(f, 2) }, ""},
-		"one more":                        {schedule.Halt{MaxHeld: 2}, func(f *schedule.Facts) { held(f, 3) }, "3 nodes are held, the last by job n0-j0 on node n0; halt.maxHeld is 2."},
+		"one more":                        {schedule.Halt{MaxHeld: 2}, func(f *schedule.Facts) { held(f, 3) }, "3 nodes were held, the last by job n0-j0 on node n0; halt.maxHeld is 2."},
 		"held nodes are failures as well": {schedule.Halt{MaxHeld: 5, MaxFailures: intstr.FromInt32(2)}, func(f *schedule.Facts) { held(f, 2) }, "2 failures in wave rest"},
 		"a percentage is rounded up":      {schedule.Halt{MaxFailures: intstr.FromString("15%")}, func(f *schedule.Facts) { failed(f, 1) }, ""},
 		"a percentage of the wave":        {schedule.Halt{MaxFailures: intstr.FromString("15%")}, func(f *schedule.Facts) { failed(f, 2) }, "halt.maxFailures is 15%"},
@@ -238,7 +272,7 @@ func TestHalts(t *testing.T) {
 		}, ""},
 		"lenient once most have succeeded": {schedule.Halt{MaxFailures: intstr.FromInt32(1), LenientAfter: 80}, func(f *schedule.Facts) { failed(f, 1); f.Policies[0].Plan.Rollouts[0].Done = 40 }, ""},
 		"but not before":                   {schedule.Halt{MaxFailures: intstr.FromInt32(1), LenientAfter: 81}, func(f *schedule.Facts) { failed(f, 1); f.Policies[0].Plan.Rollouts[0].Done = 40 }, "1 failure in wave rest"},
-		"held nodes are never lenient":     {schedule.Halt{LenientAfter: 10}, func(f *schedule.Facts) { held(f, 1); f.Policies[0].Plan.Rollouts[0].Done = 40 }, "holds node n0"},
+		"held nodes are never lenient":     {schedule.Halt{LenientAfter: 10}, func(f *schedule.Facts) { held(f, 1); f.Policies[0].Plan.Rollouts[0].Done = 40 }, "held node n0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := spreading(10, 10, schedule.Plan{Halt: &c.halt, Rollouts: []schedule.Rollout{{Target: edges[0].Target, Wave: schedule.Rest}}})
@@ -251,6 +285,45 @@ func TestHalts(t *testing.T) {
 			require.NotNil(t, r.Halted)
 			assert.Contains(t, r.Halted.Message, c.says)
 		})
+	}
+}
+
+// A halt names the retry as well while a failed job holds a node, and does not speak of it any more when that is over.
+func TestAHaltNamesWhatEndsIt(t *testing.T) {
+	f := spreading(3, 3, schedule.Plan{Halt: &schedule.Halt{}})
+	f.Jobs[1].State, f.Jobs[1].Edges[0].Verdict = schedule.Held, schedule.Failed
+	f.Policies[0].Ledger = []schedule.Entry{entry(f.Jobs[1])}
+	d := schedule.Decide(f)
+	require.Equal(t, schedule.RolloutHalted, d.Wait[0].Reason)
+	for _, says := range []string{"Job n1-j1 failed and held node n1.", "To try again on node n1: kubectl patch nfw n1 ", "To go on with the others: kubectl patch rp default "} {
+		assert.Contains(t, d.Wait[0].Message, says)
+	}
+	write(&f, d, schedule.Unknown)
+	f.Jobs[1].State = schedule.Finished // a retry succeeded
+	d = schedule.Decide(f)
+	require.Equal(t, schedule.RolloutHalted, d.Wait[0].Reason)
+	assert.NotContains(t, d.Wait[0].Message, "kubectl patch nfw")
+	assert.Contains(t, d.Wait[0].Message, "To go on: kubectl patch rp default ")
+}
+
+// A job is told the numbers of its wave by its policy alone; any other cause is its own.
+func TestOnlyTheWaveMoves(t *testing.T) {
+	canary := schedule.Wave{Name: "canary", Selector: labels.SelectorFromSet(labels.Set{"canary": "true"})}
+	f := from(spreading(5, 5, schedule.Plan{Waves: []schedule.Wave{canary}}), "1", "1", "1", "1", "1")
+	f.Nodes[0].Labels, f.Nodes[1].Labels = map[string]string{"canary": "true"}, map[string]string{"canary": "true"}
+	d := schedule.Decide(f)
+	require.Equal(t, []string{"n0"}, names(d))
+	moves := map[string]bool{}
+	for _, w := range d.Wait {
+		moves[w.Node] = w.ForWave
+	}
+	assert.Equal(t, map[string]bool{"n1": false, "n2": true, "n3": true, "n4": true}, moves, "the second canary waits for the first of its version")
+	write(&f, d, schedule.Unknown)
+	f.Jobs[0].State, f.Jobs[0].Edges[0].Verdict = schedule.Admitted, schedule.OnTrial
+	d = schedule.Decide(f)
+	require.Len(t, d.Wait, 4)
+	for _, w := range d.Wait {
+		assert.False(t, w.ForWave, "the doubt is what it waits for")
 	}
 }
 
@@ -299,6 +372,38 @@ func TestEtcdNodesCount(t *testing.T) {
 	alone := schedule.Facts{Policies: f.Policies, Nodes: nodes(1), Jobs: f.Jobs[:1]}
 	alone.Nodes[0].Labels = f.Nodes[0].Labels
 	assert.Len(t, schedule.Decide(alone).Admit, 1, "a cluster of one node is not kept for itself")
+}
+
+// A held node of the control plane still has its member of etcd, which the reboot of a retry takes away.
+func TestARetryKeepsTheQuorumToo(t *testing.T) {
+	for name, c := range map[string]struct {
+		other          schedule.JobState
+		away, selfAway bool
+		goes           bool
+	}{
+		"another one is well":        {other: schedule.Finished, goes: true},
+		"another one is not Ready":   {other: schedule.Finished, away: true},
+		"another one is held too":    {other: schedule.Held, goes: true},
+		"another one is at work":     {other: schedule.Admitted},
+		"it is not Ready itself":     {other: schedule.Finished, away: true, selfAway: true, goes: true},
+		"nor is one that is at work": {other: schedule.Admitted, away: true, selfAway: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(9))}, Nodes: nodes(3)}
+			for i := range f.Nodes {
+				f.Nodes[i].Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+			}
+			f.Nodes[0].Ready, f.Nodes[1].Ready = !c.selfAway, !c.away
+			f.Jobs = []schedule.Job{job("n0", 0, schedule.Held), job("n1", 1, c.other), job("n0", 2, schedule.Queued)}
+			f.Policies[0].Ledger = []schedule.Entry{entry(f.Jobs[0]), entry(f.Jobs[1])}
+			d := schedule.Decide(f)
+			assert.Len(t, d.Policies[0].Replace, map[bool]int{true: 1}[c.goes])
+			if !c.goes {
+				require.Len(t, d.Wait, 1)
+				assert.Contains(t, d.Wait[0].Message, "Control plane node n1 is unavailable or has a job")
+			}
+		})
+	}
 }
 
 // Whatever takes a node of the control plane away keeps the others: a job that its daemon alone knows, silence, or a job under way on a node

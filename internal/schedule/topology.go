@@ -97,22 +97,22 @@ func (p *pass) disturb(name string) {
 // live notes whether a node of the control plane is away, or is about to be: is not Ready, or has a job. So may one be that was deleted
 // with its job under way: the machine is still a member of etcd.
 func (p *pass) live(n *node) {
-	is := n.isOfControlPlane()
+	away := !n.Ready || len(n.holders) > 0 || n.atWork() || n.Unheard
 	unknown := n.Labels == nil && !n.exists()
-	if (is || unknown) && (!n.Ready || len(n.holders) > 0 || n.atWork() || n.Unheard) {
+	if away && (unknown || n.isOfControlPlane()) { // few nodes are away, and the labels are asked for last
 		p.awayControlPlane = append(p.awayControlPlane, n)
 	}
 }
 
 // quorum keeps the job of a node of the control plane while another one of the cluster is away: etcd has a majority of three as long as
-// two are there.
+// two are there. A held node still has its member, until its next job reboots it.
 func (p *pass) quorum(c *candidate) (Reason, string) {
-	if !c.node.isOfControlPlane() {
+	if len(p.awayControlPlane) == 0 || !c.node.isOfControlPlane() {
 		return "", ""
 	}
 	for _, other := range p.awayControlPlane {
 		switch {
-		case other == c.node:
+		case other == c.node, c.held != nil && p.bears(c.node, other):
 		case !other.exists():
 			return BudgetExhausted, fmt.Sprintf("Node %s was deleted while its job runs, and may be a control plane node; nodes with a label of %s "+
 				"are updated one at a time.", other.holders[0].entry.Node, strings.Join(controlPlane, ", "))
@@ -122,6 +122,13 @@ func (p *pass) quorum(c *candidate) (Reason, string) {
 		}
 	}
 	return "", ""
+}
+
+// bears reports whether a held node may be taken over though the other one counts as away: that one is only held as well, and is Ready, or the
+// node is not either. Two held nodes do not wait for each other.
+func (p *pass) bears(held, other *node) bool {
+	works := slices.ContainsFunc(other.holders, func(h holder) bool { return p.jobs[h.entry.UID].State != Held })
+	return other.exists() && !works && other.Runs == "" && !other.Unheard && (other.Ready || !held.Ready)
 }
 
 // crowded keeps a job while its domain has as many disturbed nodes as may be. A node that uses budget already costs no more.

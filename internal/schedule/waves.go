@@ -137,12 +137,19 @@ func (p *pass) advance(o *pool, r *rollout) {
 }
 
 // inWave keeps the job until the open wave of each of its updates includes its node. Where no node has succeeded yet that came from the
-// same version, one goes after the other.
+// same version, one goes after the other. What a pin selects waits for no wave: whoever pins has decided. A halt is about the image, and
+// stops that too.
 func (p *pass) inWave(c *candidate) (Reason, string) {
 	if !c.pool.Plan.follows() || c.node.repeats(c.job) {
 		return "", ""
 	}
 	for _, e := range c.job.Edges {
+		if pins(c.job.Edges, e.Target) {
+			if halted := p.stops(c.pool, e.Target); halted.reason != "" {
+				return halted.reason, halted.message
+			}
+			continue
+		}
 		r := c.pool.rollouts[e.Target]
 		if r == nil {
 			return WaitingForWave, fmt.Sprintf("Rollout policy %s tracks %d updates, its maximum; the update of %s is admitted "+
@@ -152,7 +159,7 @@ func (p *pass) inWave(c *candidate) (Reason, string) {
 			return r.stopped.reason, r.stopped.message
 		}
 		if !r.includes(c.node.Labels) || r.free() == 0 {
-			closed := p.closed(r)
+			closed := p.closed(c.pool, r)
 			return closed.reason, closed.message
 		}
 		if r.isFirstFrom(e.From) && r.runningFrom[e.From] > 0 {
@@ -174,6 +181,10 @@ func (p *pass) begin(c *candidate) {
 	for _, e := range targets(c.job.Edges) {
 		r := c.pool.rollouts[e.Target]
 		if r == nil { // only where the policy follows no updates, or a held node repeats one that has no place in the list
+			continue
+		}
+		if e.Pinned {
+			r.pinsWaiting = max(0, r.pinsWaiting-1)
 			continue
 		}
 		r.run(c.job)

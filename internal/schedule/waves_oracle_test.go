@@ -25,13 +25,16 @@ type told struct {
 	streak int
 	from   map[string]bool
 	halted bool
-	last   time.Time
+	// slow says that a node was seen to boot slowly.
+	slow bool
+	last time.Time
 }
 
 type verdict struct {
 	node     string
 	from     []string
 	ok, held bool
+	slow     bool
 }
 
 func (o *oracle) of(target schedule.Target) *told {
@@ -105,11 +108,11 @@ func failures(vs []verdict) int {
 func (o *oracle) judge(now time.Time, target schedule.Target, verdicts []verdict, p present) {
 	t := o.of(target)
 	t.wave = append(t.wave, verdicts...)
-	anyHeld, anyFailed := false, false
+	anyHeld, anyFailed, slow := false, false, false
 	for _, v := range verdicts {
 		t.last = now
 		anyHeld, anyFailed = anyHeld || v.held && !v.ok, anyFailed || !v.ok
-		t.streak++
+		slow, t.streak = slow || v.slow, t.streak+1
 		if v.ok {
 			t.streak = 0
 			for _, from := range v.from {
@@ -117,6 +120,11 @@ func (o *oracle) judge(now time.Time, target schedule.Target, verdicts []verdict
 			}
 		}
 	}
+	successes := len(t.before) + len(t.wave) - failures(t.wave)
+	nodes := t.judged() + len(p.running) + len(p.waiting)
+	lenient := o.halt.LenientAfter > 0 && successes*100 >= o.halt.LenientAfter*nodes
+	t.halted = t.halted || slow && !t.slow && !lenient
+	t.slow = t.slow || slow
 	if !anyFailed {
 		return
 	}
@@ -126,12 +134,10 @@ func (o *oracle) judge(now time.Time, target schedule.Target, verdicts []verdict
 		percent := map[string]int{"40%": 40, "70%": 70}[s]
 		limit = max(1, (all*percent+99)/100)
 	}
-	successes := len(t.before) + len(t.wave) - failures(t.wave)
-	nodes := t.judged() + len(p.running) + len(p.waiting)
 	switch {
 	case anyHeld && p.held > o.halt.MaxHeld:
 		t.halted = true
-	case o.halt.LenientAfter > 0 && successes*100 >= o.halt.LenientAfter*nodes:
+	case lenient:
 	case limit > 0 && failures(t.wave) >= limit, o.halt.MaxConsecutive > 0 && t.streak >= o.halt.MaxConsecutive,
 		o.over(t, p) && !succeeded(t.wave):
 		t.halted = true

@@ -161,6 +161,7 @@ func (s *spread) expect() []string {
 				continue
 			}
 			v := verdict{node: j.Node, ok: verdictOf(es) == schedule.Succeeded, held: j.State == schedule.Held}
+			v.slow = v.ok && j.Slow != ""
 			for _, e := range es {
 				v.from = append(v.from, e.From)
 			}
@@ -296,6 +297,11 @@ func TestWavesSpreadAsTheOracleSays(t *testing.T) {
 			"pass that dies": func(t *rapid.T) { s.pass(t, true) },
 			"succeed": func(t *rapid.T) {
 				s.end(s.jobs[pick(t, s.in(schedule.Admitted), "job")], schedule.Finished, func() schedule.Verdict { return schedule.Succeeded })
+			},
+			"succeed and boot slowly": func(t *rapid.T) {
+				j := s.jobs[pick(t, s.in(schedule.Admitted), "job")]
+				j.Slow = "it took 5m0s to boot"
+				s.end(j, schedule.Finished, func() schedule.Verdict { return schedule.Succeeded })
 			},
 			"fail": func(t *rapid.T) {
 				s.end(s.jobs[pick(t, s.in(schedule.Admitted), "job")], rapid.SampledFrom([]schedule.JobState{schedule.Finished, schedule.Held}).Draw(t, "state"),

@@ -254,3 +254,24 @@ func TestAWaveInWhichEveryNodeFailedHaltsWhateverTheThresholds(t *testing.T) {
 	require.NotNil(t, d.Policies[0].Rollouts[0].Halted)
 	assert.Contains(t, d.Policies[0].Rollouts[0].Halted.Message, "no success")
 }
+
+// A canary whose disk the TPM alone opens shows nothing of the image, and its update is not tried again: another node of the wave goes in
+// its place, and where there is none the policy says so.
+func TestACanaryThatShowsNothingIsNotWaitedFor(t *testing.T) {
+	one := intstr.FromInt32(1)
+	f := spreading(3, 3, schedule.Plan{Waves: []schedule.Wave{{Name: "canary", Size: &one}}})
+	f.Due = map[string][]schedule.Edge{"n0": nil, "n1": nil, "n2": nil}
+	write(&f, schedule.Decide(f), schedule.Unknown)
+	d := schedule.Decide(f)
+	require.Len(t, d.Admit, 1)
+	assert.Equal(t, "n1-j1", d.Admit[0].Entry.Job)
+
+	f = spreading(3, 3, schedule.Plan{Waves: []schedule.Wave{{Name: "canary", Selector: mustSelect("canary")}}})
+	f.Due = map[string][]schedule.Edge{"n0": nil, "n1": nil, "n2": nil}
+	f.Nodes[0].Labels = map[string]string{"canary": ""}
+	write(&f, schedule.Decide(f), schedule.Unknown)
+	d = schedule.Decide(f)
+	require.Len(t, d.Wait, 2)
+	assert.Equal(t, schedule.WaveEmpty, d.Wait[0].Reason)
+	assert.Contains(t, d.Wait[0].Message, "A node whose update is not tried again by itself does not wait: kubectl get nodefirmware says why.")
+}

@@ -20,21 +20,17 @@ import (
 //   - "waves": for the update that takes longest, its waves one after the other with their soaks, each with as many nodes as it had.
 func (r *run) bounds(p *pool) map[string]float64 {
 	out := map[string]float64{}
-	policy := r.facts.Policies[p.at]
-	places := min(r.last.Policies[p.at].Budget, schedule.MaxLedger, len(p.nodes))
+	policy := p.policy()
+	places := min(p.outcome().Budget, schedule.MaxLedger, len(p.nodes))
 	var work, node time.Duration
-	var each []time.Duration
 	for _, n := range p.nodes {
-		if n.inside > 0 {
-			each = append(each, n.inside)
-		}
 		work += n.inside
 		node = max(node, n.busy)
 	}
+	each := slices.Sorted(slices.Values(p.jobs))
 	if places == 0 || len(each) == 0 {
 		return out
 	}
-	slices.Sort(each)
 	set := func(name string, at time.Time) {
 		if !at.IsZero() {
 			out[name] = seconds(at.Sub(r.Start))
@@ -49,7 +45,7 @@ func (r *run) bounds(p *pool) map[string]float64 {
 		}
 	}
 	if len(policy.Topology) > 0 {
-		set("topology", policy.Calendar.After(r.Start, p.topology(policy.Topology)))
+		set("topology", policy.Calendar.After(r.Start, r.topology(p, policy.Topology)))
 	}
 	return out
 }
@@ -81,13 +77,19 @@ func rounds(c *window.Calendar, from time.Time, each []time.Duration, places int
 	}
 }
 
-// topology is the time of the jobs in one domain, divided among the places of the domain, where that is longest.
-func (p *pool) topology(budgets []schedule.TopologyBudget) (longest time.Duration) {
+// topology is the time of the jobs of a pool in one domain, divided among the places of the domain, where that is longest. All nodes of
+// the cluster with the value of the label are of the domain; those of the pool without the label are one together.
+func (r *run) topology(p *pool, budgets []schedule.TopologyBudget) (longest time.Duration) {
 	for _, b := range budgets {
 		size, work := map[string]int{}, map[string]time.Duration{}
-		for _, n := range p.nodes {
-			size[n.Labels[b.Key]]++
-			work[n.Labels[b.Key]] += n.inside
+		for _, n := range r.nodes {
+			value := n.Labels[b.Key]
+			if value != "" || n.pool == p {
+				size[value]++
+			}
+			if n.pool == p {
+				work[value] += n.inside
+			}
 		}
 		for value, w := range work {
 			if places := schedule.Budget(b.MaxUnavailable, size[value]); places > 0 {

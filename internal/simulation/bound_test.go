@@ -34,28 +34,41 @@ func TestEmptyWaveAddsNoSoak(t *testing.T) {
 	assert.InDelta(t, got.Makespan, got.Bounds["waves"], 0)
 }
 
-// No rollout is faster than its lower bound, whatever its waves, windows and troubles are.
+// The jobs of one node need not go one after the other in the same place.
+func TestRetriesAreJobsOfTheirOwn(t *testing.T) {
+	for seed := range uint64(200) {
+		o := options(fleet(7), policy("default", "6"))
+		o.Seed, o.Work.Spread, o.Work.Failure.Default = seed, 0.3, 0.2
+		p := run(t, o).Report.Policies[0]
+		require.LessOrEqual(t, p.LowerBound, p.Makespan, "seed %d: %v", seed, p.Bounds)
+	}
+}
+
+// No rollout is faster than its lower bound, whatever its policies, fleet and troubles are.
 func TestNoRolloutBeatsItsBound(t *testing.T) {
-	complete, waved := 0, 0
-	for seed := range uint64(300) {
+	const cases = 300
+	complete, decides := 0, map[string]int{}
+	for seed := range uint64(cases) {
 		dice := rand.New(rand.NewPCG(seed, 7))
 		o := atRandom(dice)
 		o.Seed = seed
-		r := run(t, o)
-		if r.Report.Ending != simulation.Complete {
-			continue
-		}
-		complete++
-		p := r.Report.Policies[0]
-		for name, bound := range p.Bounds {
-			require.LessOrEqual(t, bound, p.Makespan, "seed %d, bound %s", seed, name)
-		}
-		if p.Bounds["waves"] == p.LowerBound {
-			waved++
+		for _, p := range run(t, o).Report.Policies {
+			if p.Finished == nil {
+				continue
+			}
+			complete++
+			for name, bound := range p.Bounds {
+				require.LessOrEqual(t, bound, p.Makespan, "seed %d, policy %s, bound %s", seed, p.Name, name)
+				if bound == p.LowerBound {
+					decides[name]++
+				}
+			}
 		}
 	}
-	assert.Greater(t, complete, 200, "most rollouts end")
-	assert.Greater(t, waved, 100, "and of many the waves are what takes longest")
+	assert.Greater(t, complete, cases, "most rollouts end")
+	for _, bound := range []string{"work", "rounds", "topology", "node", "waves"} {
+		assert.Greater(t, decides[bound], cases/100, "%s is what takes longest in some", bound)
+	}
 }
 
 // A rollout in waves is within 5 % of its bound while nobody has to resume it.
@@ -77,21 +90,51 @@ func TestWavesStayCloseToBound(t *testing.T) {
 	assert.LessOrEqual(t, r.Report.Ratio, 1.05)
 }
 
-// atRandom is a rollout in waves with a random policy, fleet and troubles.
+// atRandom is a rollout over one to three pools with random policies, machines and troubles.
 func atRandom(dice *rand.Rand) simulation.Options {
-	models := []simulation.Weighted{{Value: "A", Weight: 1}, {Value: "B", Weight: dice.IntN(2)}}
-	nodes := simulation.Made{Nodes: 2 + dice.IntN(60), Seed: dice.Uint64(), Models: models, Labels: map[string][]simulation.Weighted{
-		"canary": {{Value: "yes", Weight: 1}, {Value: "no", Weight: 5}},
-	}}.Fleet()
-	p := policy("default", fmt.Sprint(1+dice.IntN(8)))
-	soak := func() v1alpha1.Duration {
-		return duration(time.Duration(dice.IntN(300)) * time.Minute)
+	some := func(values ...string) []simulation.Weighted {
+		out := []simulation.Weighted{{Value: values[0], Weight: 1}}
+		for _, v := range values[1:] {
+			out = append(out, simulation.Weighted{Value: v, Weight: dice.IntN(3)})
+		}
+		return out
 	}
-	switch dice.IntN(3) {
+	made := simulation.Made{
+		Nodes: 2 + dice.IntN(80), Seed: dice.Uint64(), Models: some("A", "B", "A+B"), Versions: some("1.0", "1.1", "1.2", "1.3"), RackLabel: "rack",
+		Labels: map[string][]simulation.Weighted{"canary": {{Value: "yes", Weight: 1}, {Value: "no", Weight: 5}}, "pool": some("default", "b", "c")},
+	}
+	if dice.IntN(2) == 0 {
+		made.Racks = 1 + dice.IntN(min(8, made.Nodes))
+	}
+	o := options(made.Fleet())
+	for _, pool := range made.Labels["pool"] {
+		p := policyAtRandom(dice, pool.Value, made.Racks > 0)
+		p.Spec.NodeSelector = selector(pool.Value)
+		o.Policies = append(o.Policies, p)
+	}
+	for i := range o.Fleet {
+		o.Fleet[i].Cordoned = dice.IntN(40) == 0
+	}
+	if dice.IntN(4) > 0 {
+		o = troubled(o)
+		o.Work.Held.Default = []float64{0.02, 0.2}[dice.IntN(2)]
+	}
+	return o
+}
+
+// policyAtRandom may have waves, windows, a halt, a short queue, and a budget for each rack.
+func policyAtRandom(dice *rand.Rand, name string, racks bool) v1alpha1.RolloutPolicy {
+	budget := func() string {
+		return []string{fmt.Sprint(1 + dice.IntN(8)), fmt.Sprintf("%d%%", 1+dice.IntN(50))}[dice.IntN(2)]
+	}
+	p := policy(name, budget())
+	soak := func() v1alpha1.Duration { return duration(time.Duration(dice.IntN(300)) * time.Minute) }
+	switch dice.IntN(4) {
 	case 0:
 		for i, size := range []int{1, 3, 7, 15} {
 			p.Spec.Waves = append(p.Spec.Waves, v1alpha1.RolloutWave{Name: fmt.Sprint("double", i), Size: ptrTo(intstr.FromInt(size)), Soak: soak()})
 		}
+	case 1: // none
 	default:
 		if dice.IntN(2) == 0 {
 			p.Spec.Waves = append(p.Spec.Waves, v1alpha1.RolloutWave{
@@ -106,11 +149,16 @@ func atRandom(dice *rand.Rand) simulation.Options {
 		p.Spec.Waves = append(p.Spec.Waves, v1alpha1.RolloutWave{Name: "half", Size: ptrTo(intstr.FromString("50%")), Soak: soak()})
 	}
 	if dice.IntN(3) == 0 {
-		p.Spec.Windows = []v1alpha1.RolloutWindow{{Schedule: "0 22 * * *", Duration: "6h"}}
+		p.Spec.Windows = []v1alpha1.RolloutWindow{{Schedule: fmt.Sprintf("0 %d * * *", dice.IntN(24)), Duration: "6h"}}
 	}
-	o := options(nodes, p)
-	if dice.IntN(4) > 0 {
-		o = troubled(o)
+	if dice.IntN(3) == 0 {
+		p.Spec.MaxQueued = ptrTo(1 + dice.Int32N(10))
 	}
-	return o
+	if dice.IntN(3) == 0 {
+		p.Spec.Halt = &v1alpha1.RolloutHalt{MaxHeld: dice.Int32N(4)}
+	}
+	if racks && dice.IntN(2) == 0 {
+		p.Spec.TopologyBudgets = []v1alpha1.TopologyBudget{{TopologyKey: "rack", MaxUnavailable: ptrTo(intstr.Parse(budget()))}}
+	}
+	return p
 }

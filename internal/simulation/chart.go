@@ -39,7 +39,7 @@ type key struct{ Class, Meaning string }
 
 // laneKeys are the entries of the legend for lanes.
 var laneKeys = []key{
-	{"wave", "wave under way"}, {"soak", "wave soaks"}, {"halt", "halted until a person resumes"}, {"window", "window open"}, {"freeze", "freeze"},
+	{"first", "first node from a version, alone"}, {"wave", "wave under way"}, {"soak", "wave soaks"}, {"halt", "halted until a person resumes"}, {"window", "window open"}, {"freeze", "freeze"},
 }
 
 // area is the nodes in one state over time.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -38,25 +37,26 @@ type Image struct {
 }
 
 // LoadDevices reads the output of kubectl get nodedevices -o json, and gives each node of the fleet its devices that are to be
-// updated now: those with desired firmware that they do not run. It refuses a list in which no node of the fleet has a device.
-func LoadDevices(file string, fleet []Node) error {
+// updated now: those with desired firmware that they do not run. It counts those that are not updated all the same, and refuses a list
+// in which no node of the fleet has a device.
+func LoadDevices(file string, fleet []Node) (NotDue, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("read devices: %w", err)
+		return nil, fmt.Errorf("read devices: %w", err)
 	}
 	var list v1alpha1.NodeDeviceList
 	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("%s: not the output of kubectl get nodedevices -o json: %w", file, err)
+		return nil, fmt.Errorf("%s: not the output of kubectl get nodedevices -o json: %w", file, err)
 	}
 	if list.Kind == "NodeDevice" {
-		return fmt.Errorf("%s: kind is NodeDevice, want a list: kubectl get nodedevices -o json without a name", file)
+		return nil, fmt.Errorf("%s: kind is NodeDevice, want a list: kubectl get nodedevices -o json without a name", file)
 	}
 	nodes := make(map[string]*Node, len(fleet))
 	for i := range fleet {
 		nodes[fleet[i].Name], fleet[i].Devices = &fleet[i], nil
 	}
 	var errs []error
-	known := false
+	known, left := false, NotDue{}
 	for i := range list.Items {
 		d := &list.Items[i]
 		if d.Kind != "" && d.Kind != "NodeDevice" {
@@ -68,34 +68,39 @@ func LoadDevices(file string, fleet []Node) error {
 		if n == nil {
 			continue
 		}
-		if due := updatesOf(d); len(due) > 0 {
-			n.Devices = append(n.Devices, Device{
-				Name: d.Name, Model: d.Status.ModelKey(), Version: d.Status.Firmware.Running, To: due[0].Version, Digest: due[0].Digest, Then: due[1:],
-			})
+		due, now := updatesOf(d)
+		if len(due) == 0 {
+			left.add(d, now)
+			continue
 		}
+		n.Devices = append(n.Devices, Device{
+			Name: d.Name, Model: d.Status.ModelKey(), Version: d.Status.Firmware.Running, To: due[0].Version, Digest: due[0].Digest, Then: due[1:],
+		})
 	}
 	if len(errs) == 0 && !known {
 		errs = append(errs, fmt.Errorf("%s: items: no device belongs to a node of the fleet; take nodes and devices from the same cluster", file))
 	}
-	return errors.Join(errs...)
+	return left, errors.Join(errs...)
 }
 
-// updatesOf are the updates that the operator makes of a device, one after the other: what package plan decides about it, and then about
-// one that runs what was flashed. Whether a person asked to try a failed one again is not known.
-func updatesOf(d *v1alpha1.NodeDevice) (out []Image) {
-	if meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBlocked) || meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionConflict) {
-		return nil
-	}
+// updatesOf are the updates that the operator makes of a device, one after the other: what package plan decides about it now, and then
+// about one that runs what was flashed. Whether a person asked to try a failed one again is not known.
+func updatesOf(d *v1alpha1.NodeDevice) (out []Image, now plan.Decision) {
 	want, facts := desired.Of(d.Spec.Firmware, ""), match.Facts(d)
+	now = plan.Decide(want, facts)
+	if meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBlocked) || meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionConflict) {
+		return nil, now
+	}
+	next := now
 	for range len(want.Path) + 1 {
-		next := plan.Decide(want, facts)
 		if !next.Outcome.Due() {
 			break
 		}
 		out = append(out, Image{Version: string(next.Version), Digest: v1alpha1.Digest(next.Digest.String())})
 		facts.Running = next.Version
+		next = plan.Decide(want, facts)
 	}
-	return out
+	return out, now
 }
 
 // device is one device on its way.
@@ -156,8 +161,12 @@ func (r *run) fill(n *node, j *schedule.Job) {
 	} else {
 		due = blocked
 	}
-	n.updates, j.Devices, j.Edges = due, nil, nil
-	for _, i := range due {
+	n.updates, n.models, j.Devices, j.Edges = due, "", nil, nil
+	for at, i := range due {
+		if at > 0 {
+			n.models += "+"
+		}
+		n.models += n.devices[i].Model
 		j.Devices = append(j.Devices, n.devices[i].Name)
 		j.Edges = schedule.WithEdge(j.Edges, schedule.JobEdge{Edge: n.devices[i].edge()})
 	}
@@ -176,22 +185,15 @@ func (r *run) edgesDue(n *node) (out []schedule.Edge) {
 	return out
 }
 
-// due says which nodes are to get updates and have no job, because the queue is full or they wait for another try.
-func (r *run) due() {
-	r.facts.Due = make(map[string][]schedule.Edge, len(r.nodes))
-	for _, n := range r.nodes {
-		r.facts.Due[n.Name] = nil
-		if !n.done && len(n.jobs) == 0 {
-			r.facts.Due[n.Name] = r.edgesDue(n)
+// due says which nodes of a part are to get updates and have no job, because the queue is full or they wait for another try.
+func (r *run) due(s *part) {
+	for _, n := range s.nodes {
+		waits := !n.done && len(n.jobs) == 0
+		if waits {
+			s.facts.Due[n.Name] = r.edgesDue(n)
+		} else if n.due {
+			s.facts.Due[n.Name] = nil
 		}
+		n.due = waits
 	}
-}
-
-// models names the devices that the job of a node updates, in order.
-func (n *node) models() string {
-	var out []string
-	for _, i := range n.updates {
-		out = append(out, n.devices[i].Model)
-	}
-	return strings.Join(out, "+")
 }

@@ -83,6 +83,7 @@ func TestLimitedQueueAdmitsAllNodes(t *testing.T) {
 	assert.Equal(t, 7, got.Waiting[schedule.BudgetExhausted].Nodes)
 	full := got.Waiting[schedule.Reason(v1alpha1.ReasonQueueFull)]
 	assert.Equal(t, 88, full.Nodes)
+	assert.Contains(t, picture(t, run(t, o)), "</i>"+simulation.Refused.String()+"</li>", "they do not wait for the budget")
 	assert.Contains(t, full.Message, "maxQueued of the policy default allows (7)")
 	assert.Contains(t, got.Ready, "88 more nodes are refused until fewer than maxQueued wait.")
 }
@@ -96,11 +97,13 @@ func TestTheDevicesOfAClusterSayWhatIsToBeUpdated(t *testing.T) {
 	}
 	validate := strings.Replace(device("a-validate", "a", "1.0", "2.0", ""), "Apply", "Validate", 1)
 	nodes := []simulation.Node{{Name: "a", Ready: true, Labels: map[string]string{}}, {Name: "b", Ready: true, Labels: map[string]string{}}}
-	require.NoError(t, simulation.LoadDevices(file(t, "devices.json", `{"kind":"List","items":[`+
+	left, err := simulation.LoadDevices(file(t, "devices.json", `{"kind":"List","items":[`+
 		device("a-nic", "a", "1.0", "2.0", "")+","+device("a-same", "a", "2.0", "2.0", "")+","+device("b-same", "b", "2.0", "2.0", "")+","+
 		validate+","+device("a-failed", "a", "1.0", "2.0", `,"failure":{"digest":"`+digest+`"}`)+","+
-		device("a-blocked", "a", "1.0", "2.0", `,"conditions":[{"type":"Blocked","status":"True"}]`)+","+
-		`{"kind":"NodeDevice","metadata":{"name":"a-bios"},"spec":{"nodeName":"a"},"status":{"firmware":{"running":"1"}}}`+","+device("c-nic", "c", "1.0", "2.0", "")+`]}`), nodes))
+		device("a-blocked", "a", "1.0", "2.0", `,"conditions":[{"type":"Blocked","status":"True","reason":"PathBlocked"}]`)+","+
+		`{"kind":"NodeDevice","metadata":{"name":"a-bios"},"spec":{"nodeName":"a"},"status":{"firmware":{"running":"1"}}}`+","+device("c-nic", "c", "1.0", "2.0", "")+`]}`), nodes)
+	require.NoError(t, err)
+	assert.Equal(t, simulation.NotDue{"Validate": 1, "UpdateFailed": 1, "PathBlocked": 1}, left)
 	assert.Equal(t, []simulation.Device{{Name: "a-nic", Model: "15b3:101d", Version: "1.0", To: "2.0", Digest: digest, Then: []simulation.Image{}}}, nodes[0].Devices)
 	assert.Empty(t, nodes[1].Devices)
 	r := run(t, options(nodes, policy("default", "1")))
@@ -110,7 +113,8 @@ func TestTheDevicesOfAClusterSayWhatIsToBeUpdated(t *testing.T) {
 
 	const hop = "sha256:0000000000000000000000000000000000000000000000000000000000000002"
 	via := strings.Replace(device("a-nic", "a", "1.0", "3.0", ""), `"policy"`, `"path":[{"to":"3.0","from":["1.0"],"via":"2.0","digest":"`+hop+`"}],"policy"`, 1)
-	require.NoError(t, simulation.LoadDevices(file(t, "devices.json", `{"kind":"List","items":[`+via+`]}`), nodes))
+	_, err = simulation.LoadDevices(file(t, "devices.json", `{"kind":"List","items":[`+via+`]}`), nodes)
+	require.NoError(t, err)
 	assert.Equal(t, []simulation.Device{{Name: "a-nic", Model: "15b3:101d", Version: "1.0", To: "2.0", Digest: hop,
 		Then: []simulation.Image{{Version: "3.0", Digest: digest}}}}, nodes[0].Devices)
 	p := policy("default", "1")
@@ -126,6 +130,41 @@ func TestTheDevicesOfAClusterSayWhatIsToBeUpdated(t *testing.T) {
 		`NAME NODE`: "devices.json: not the output of kubectl get nodedevices -o json",
 		`{"kind":"List","items":[{"kind":"Pod"}]}`: `devices.json: items[0].kind is "Pod", want NodeDevice`,
 	} {
-		assert.ErrorContains(t, simulation.LoadDevices(file(t, "devices.json", text), nodes), want)
+		_, err := simulation.LoadDevices(file(t, "devices.json", text), nodes)
+		assert.ErrorContains(t, err, want)
 	}
+}
+
+// summary is what is printed about a rollout.
+func summary(r *simulation.Result) string {
+	var b strings.Builder
+	r.Summarize(&b)
+	return b.String()
+}
+
+// A device that is only validated is no device that runs what is desired.
+func TestSaysWhatIsOnlyValidated(t *testing.T) {
+	const validated = `{"kind":"NodeDevice","metadata":{"name":%q},"spec":{"nodeName":"a","firmware":{"version":"2.0","policy":"Validate"}},
+	  "status":{"firmware":{"running":%q,"driver":"mstflint"}}}`
+	nodes := []simulation.Node{{Name: "a", Ready: true}, {Name: "b", Ready: true}}
+	left, err := simulation.LoadDevices(file(t, "d.json", `{"kind":"List","items":[`+fmt.Sprintf(validated, "a-0", "1.0")+","+fmt.Sprintf(validated, "a-1", "1.1")+","+
+		fmt.Sprintf(validated, "a-2", "2.0")+`]}`), nodes)
+	require.NoError(t, err)
+	o := options(nodes, policy("default", "1"))
+	o.NotDue = left
+	r := run(t, o)
+	assert.Equal(t, "Nothing is to be updated on the 2 nodes, though not every device runs the firmware that is desired: 2 devices are only validated.\n"+
+		"  default: nothing to update on its 2 nodes\n", summary(r))
+	p := r.Report.Policies[0]
+	assert.Zero(t, p.Makespan)
+	assert.Nil(t, p.Finished)
+	html := picture(t, r)
+	assert.Contains(t, html, "nothing to update</small>")
+	assert.NotContains(t, html, "-9,223")
+
+	o.Fleet[1].Devices = []simulation.Device{{Model: "A", Version: "1.0"}}
+	assert.Contains(t, summary(run(t, o)), "Left out though they do not run the firmware that is desired: 2 devices are only validated.\n")
+
+	o.Fleet[1].Devices, o.NotDue = nil, nil
+	assert.Contains(t, summary(run(t, o)), "Nothing is to be updated on the 2 nodes: no device with desired firmware runs another version.")
 }

@@ -10,10 +10,25 @@ import (
 type event struct {
 	at  time.Time
 	seq int // what was planned first happens first
-	// moves says that it can let a job go on, so that the simulation waits for it.
-	moves bool
-	do    func()
+	// kind says whether it can let a job go.
+	kind kind
+	do   func()
 }
+
+// kind is what an event can do for jobs that wait.
+type kind int
+
+const (
+	// moves: it can let a job go, so that a decision follows, and the simulation waits for it.
+	moves kind = iota
+	// returns: likewise, but only where a node that comes back leaves a place for another one.
+	returns
+	// outage: it lets no job go.
+	outage
+)
+
+// passes reports whether the event passes without a decision. In a quiet part no place that a node leaves is taken now.
+func (e event) passes(quiet bool) bool { return e.kind == outage || e.kind == returns && quiet }
 
 // events is a heap of what will happen.
 type events struct {
@@ -41,29 +56,42 @@ func (e *events) Pop() any {
 	return last
 }
 
-func (e *events) add(at time.Time, moves bool, do func()) {
+// add plans what can let a job go, addReturn that a node comes back, and addOutage that it goes away.
+func (e *events) add(at time.Time, do func())       { e.plan(at, moves, do) }
+func (e *events) addReturn(at time.Time, do func()) { e.plan(at, returns, do) }
+func (e *events) addOutage(at time.Time, do func()) { e.plan(at, outage, do) }
+
+func (e *events) plan(at time.Time, k kind, do func()) {
 	e.seq++
-	if moves {
+	if k != outage {
 		e.moves++
 	}
-	heap.Push(e, event{at, e.seq, moves, do})
+	heap.Push(e, event{at, e.seq, k, do})
 }
 
-// next is when the next event happens; ok is false when there is none.
-func (e *events) next() (at time.Time, ok bool) {
+// next is the next event; ok is false when there is none.
+func (e *events) next() (first event, ok bool) {
 	if len(e.list) == 0 {
-		return time.Time{}, false
+		return event{}, false
 	}
-	return e.list[0].at, true
+	return e.list[0], true
+}
+
+// passing takes the next event if it has happened by now and passes without a decision.
+func (e *events) passing(now time.Time, quiet bool) (event, bool) {
+	if first, ok := e.next(); !ok || !first.passes(quiet) {
+		return event{}, false
+	}
+	return e.due(now)
 }
 
 // due takes the next event that has happened by now.
 func (e *events) due(now time.Time) (event, bool) {
-	if len(e.list) == 0 || e.list[0].at.After(now) {
+	if first, ok := e.next(); !ok || first.at.After(now) {
 		return event{}, false
 	}
 	out := heap.Pop(e).(event)
-	if out.moves {
+	if out.kind != outage {
 		e.moves--
 	}
 	return out, true

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
-	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 // history is how long jobs took, from which the operator learns how long the next ones are expected to take.
@@ -18,8 +18,9 @@ type history struct {
 	// jobs are the last ones of each set of models by uid, as many as count.
 	jobs  map[string]*v1alpha1.FirmwareJob
 	order map[string][]string
-	// changed says that the queue does not know yet what was learned.
-	changed bool
+	// expected is by models what follows from them, and changed says that there are newer ones.
+	expected map[string]time.Duration
+	changed  bool
 }
 
 // kept is how many finished jobs of each set of models the history keeps at least.
@@ -37,8 +38,7 @@ func (r *run) spec(n *node) v1alpha1.FirmwareJobSpec {
 
 // learn remembers the job of a node that succeeded now. Where no policy has windows nothing is expected of jobs.
 func (r *run) learn(n *node, began time.Time) {
-	timed := func(p schedule.Policy) bool { return p.Calendar != nil }
-	if !slices.ContainsFunc(r.facts.Policies, timed) {
+	if !slices.ContainsFunc(r.pools, func(p *pool) bool { return p.policy().Calendar != nil }) {
 		return
 	}
 	h := &r.took
@@ -51,52 +51,40 @@ func (r *run) learn(n *node, began time.Time) {
 		StartTime: ptr(metav1.NewTime(began)), CompletionTime: ptr(metav1.NewTime(r.now)),
 		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue}},
 	}}
-	models := n.models()
-	order := append(h.order[models], uid)
+	order := append(h.order[n.models], uid)
 	if len(order) > kept {
 		delete(h.jobs, order[0])
 		order = order[1:]
 	}
-	h.order[models], h.changed = order, true
+	h.order[n.models], h.changed = order, true
 }
 
 func ptr[T any](v T) *T { return &v }
 
-// expect says of every queued job how long it is expected to take.
-func (r *run) expect() {
-	if len(r.took.jobs) == 0 {
-		return
+// expected is how long the last job of a node is expected to take, 0 where too little is known.
+func (r *run) expected(n *node) time.Duration {
+	h := &r.took
+	if len(h.jobs) == 0 {
+		return 0
 	}
-	if r.took.changed {
-		r.took.Learn(r.took.jobs)
-		r.took.changed = false
+	if h.changed {
+		h.Learn(h.jobs)
+		h.changed, h.expected = false, map[string]time.Duration{}
 	}
-	models := map[string]time.Duration{}
-	for i := range r.facts.Jobs {
-		j := &r.facts.Jobs[i]
-		n := r.byName[j.Node]
-		expected, known := models[n.models()]
-		if !known {
-			spec := r.spec(n)
-			expected = r.took.Expect(&spec)
-			models[n.models()] = expected
-		}
-		j.Expected = expected
+	out, known := h.expected[n.models]
+	if !known {
+		spec := r.spec(n)
+		out = h.Expect(&spec)
+		h.expected[n.models] = out
 	}
+	return out
 }
 
 // inside is how much of the time of an admitted job must be in a window of its policy: what was expected of it at the most.
 func (r *run) inside(n *node, took time.Duration) time.Duration {
-	policy := r.facts.Policies[n.pool.at]
+	policy := n.pool.policy()
 	if policy.Calendar == nil {
 		return took
 	}
-	expected := policy.Expected
-	if len(r.took.jobs) > 0 {
-		spec := r.spec(n)
-		if e := r.took.Expect(&spec); e > 0 {
-			expected = e
-		}
-	}
-	return min(took, expected)
+	return min(took, cmp.Or(n.jobs[0].Expected, policy.Expected))
 }

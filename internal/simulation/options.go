@@ -19,7 +19,9 @@ type Options struct {
 	// Policies are those of the cluster. The policy named default is added where it is missing, as the operator does.
 	Policies []v1alpha1.RolloutPolicy
 	Fleet    []Node
-	Work     Work
+	// NotDue counts the devices of the fleet that no rollout updates though they do not run what is desired.
+	NotDue NotDue
+	Work   Work
 	// OwnNode is the node the operator runs on; its job goes last. Empty when unknown.
 	OwnNode string
 }

@@ -21,10 +21,10 @@ var pictureTemplate = template.Must(template.New("picture").Funcs(template.FuncM
 
 // page is what the template shows.
 type page struct {
-	Title, Summary string
-	Report         Report
-	Pools          []poolView
-	Assumptions    []row
+	Title, Summary, Left string
+	Report               Report
+	Pools                []poolView
+	Assumptions          []row
 }
 
 // poolView is the section of one policy.
@@ -46,7 +46,7 @@ type wait struct {
 
 // WritePicture writes the rollout as one HTML file that needs nothing else.
 func (r *Result) WritePicture(w io.Writer) error {
-	p := page{Title: "Rollout of " + count(r.Report.Nodes, "node"), Report: r.Report, Summary: r.summary(), Assumptions: r.assumptions()}
+	p := page{Title: "Rollout of " + count(r.Report.Nodes, "node"), Report: r.Report, Summary: r.summary(), Left: r.left(), Assumptions: r.assumptions()}
 	for i, pool := range r.pools {
 		p.Pools = append(p.Pools, r.view(pool, r.Report.Policies[i]))
 	}
@@ -58,22 +58,35 @@ func (r *Result) WritePicture(w io.Writer) error {
 
 // summary is the answer in one paragraph.
 func (r *Result) summary() string {
-	took, done, waves := about(r.Report.End.Sub(r.Report.Start)), 0, ""
+	took, done, waves, idle := about(r.Report.End.Sub(r.Report.Start)), 0, "", true
 	for _, p := range r.Report.Policies {
+		idle = idle && p.nothingDue()
 		done += p.Done
 		if p.Bounds["waves"] > 0 {
 			waves = " in the same waves"
 		}
 	}
-	switch r.Report.Ending {
-	case Complete:
+	switch {
+	case idle && len(r.Report.NotDue) > 0:
+		return fmt.Sprintf("Nothing is to be updated on the %s, though not every device runs the firmware that is desired: %s.", count(r.Report.Nodes, "node"), r.Report.NotDue)
+	case idle:
+		return fmt.Sprintf("Nothing is to be updated on the %s: no device with desired firmware runs another version.", count(r.Report.Nodes, "node"))
+	case r.Report.Ending == Complete:
 		return fmt.Sprintf("All %s run the new firmware after %s. No order of the same jobs%s could be faster than %s.", count(r.Report.Nodes, "node"),
 			about(inSeconds(r.Report.Makespan)), waves, about(inSeconds(r.Report.LowerBound)))
-	case Stuck:
+	case r.Report.Ending == Stuck:
 		return fmt.Sprintf("The rollout stops after %s with %s of %s done: no job runs, and nothing that happens by itself lets one go.",
 			took, thousands(done), count(r.Report.Nodes, "node"))
 	}
 	return fmt.Sprintf("After %s, the end of what was simulated, %s of %s are done.", took, thousands(done), count(r.Report.Nodes, "node"))
+}
+
+// left says which devices no rollout updates, where others are updated; empty for none.
+func (r *Result) left() string {
+	if len(r.Report.NotDue) == 0 || !slices.ContainsFunc(r.Report.Policies, func(p PolicyReport) bool { return !p.nothingDue() }) {
+		return ""
+	}
+	return fmt.Sprintf("Left out though they do not run the firmware that is desired: %s.", r.Report.NotDue)
 }
 
 func (r *Result) view(p *pool, report PolicyReport) poolView {
@@ -97,8 +110,12 @@ func (r *Result) view(p *pool, report PolicyReport) poolView {
 	} else {
 		v.Headline = fmt.Sprintf("%s of %s done, not finished", thousands(report.Done), thousands(report.Nodes))
 	}
-	v.Rows = append(v.Rows,
-		row{"lower bound", about(inSeconds(report.LowerBound)) + " (" + boundsText(report.Bounds) + ")"})
+	if report.nothingDue() {
+		v.Headline = "nothing to update"
+	}
+	if len(report.Bounds) > 0 {
+		v.Rows = append(v.Rows, row{"lower bound", about(inSeconds(report.LowerBound)) + " (" + boundsText(report.Bounds) + ")"})
+	}
 	if report.Ratio > 0 {
 		v.Rows = append(v.Rows, row{"ratio", fmt.Sprintf("it took %.3f times the lower bound", report.Ratio)})
 	}
@@ -190,5 +207,5 @@ func (r *Result) zone(name string) *time.Location {
 
 // spans are the rows below the chart of a pool.
 func (r *Result) spans(p *pool, s scale) []spans {
-	return append(p.waveSpans(), calendarSpans(r.policies[p.at].Calendar, s.from, s.to, s.zone)...)
+	return append(append(p.waveSpans(), p.versionSpans(r.Report.End)...), calendarSpans(p.policy().Calendar, s.from, s.to, s.zone)...)
 }

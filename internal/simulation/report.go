@@ -30,10 +30,12 @@ type Report struct {
 	// Passes counts the decisions.
 	Passes int `json:"passes"`
 	// Makespan, LowerBound and Ratio are those of the policy that took longest; absent while nodes are left.
-	Makespan   float64        `json:"makespanSeconds,omitempty"`
-	LowerBound float64        `json:"lowerBoundSeconds"`
-	Ratio      float64        `json:"ratio,omitempty"`
-	Policies   []PolicyReport `json:"policies"`
+	Makespan   float64 `json:"makespanSeconds,omitempty"`
+	LowerBound float64 `json:"lowerBoundSeconds"`
+	Ratio      float64 `json:"ratio,omitempty"`
+	// NotDue counts the devices that are left out though they do not run what is desired, by why that is.
+	NotDue   NotDue         `json:"notDue,omitempty"`
+	Policies []PolicyReport `json:"policies"`
 }
 
 // PolicyReport says how the rollout of one pool went. A policy that chooses no node is not reported.
@@ -52,8 +54,10 @@ type PolicyReport struct {
 	LowerBound float64            `json:"lowerBoundSeconds"`
 	Bounds     map[string]float64 `json:"boundsSeconds"`
 	Ratio      float64            `json:"ratio,omitempty"`
-	// Finished is when the last job ended.
+	// Finished is when the last job ended; absent where no node had anything to update.
 	Finished *time.Time `json:"finished,omitempty"`
+	// Waves are which nodes went in which wave, by the version that they ran. Empty where no update is followed.
+	Waves []WaveReport `json:"waves,omitempty"`
 	// Waiting counts the nodes that still wait at the end, by reason.
 	Waiting map[schedule.Reason]WaitCount `json:"waiting,omitempty"`
 	// Ready is what the policy itself would say at the end.

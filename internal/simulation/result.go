@@ -6,7 +6,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
@@ -16,13 +15,11 @@ type Result struct {
 	// Options are those of the simulation.
 	Options Options
 	pools   []*pool
-	// policies are those of the schedule, as pools are numbered.
-	policies []schedule.Policy
 }
 
 func (r *run) result(why Ending) *Result {
-	out := &Result{Options: r.Options, policies: r.facts.Policies, Report: Report{
-		Seed: r.Seed, Nodes: len(r.nodes), Ending: why, Start: r.Start, End: r.now, Passes: r.passes,
+	out := &Result{Options: r.Options, Report: Report{
+		Seed: r.Seed, Nodes: len(r.nodes), Ending: why, Start: r.Start, End: r.now, Passes: r.passes, NotDue: r.NotDue,
 	}}
 	for _, p := range r.pools {
 		if len(p.nodes) == 0 {
@@ -44,7 +41,7 @@ func (r *run) result(why Ending) *Result {
 }
 
 func (r *run) policyReport(p *pool) PolicyReport {
-	o := r.last.Policies[p.at]
+	o := p.outcome()
 	out := PolicyReport{
 		Name: p.name, Nodes: o.Nodes, Budget: o.Budget, PeakUnavailable: p.peak, Jobs: p.count, Waiting: p.waiting(), Ready: r.ready(p),
 	}
@@ -57,6 +54,10 @@ func (r *run) policyReport(p *pool) PolicyReport {
 	for _, b := range out.Bounds {
 		out.LowerBound = max(out.LowerBound, b)
 	}
+	out.Waves = p.waves()
+	if out.nothingDue() {
+		return out
+	}
 	if out.Done == len(p.nodes) {
 		out.Makespan = p.last.Sub(r.Start).Seconds()
 		finished := p.last
@@ -66,12 +67,15 @@ func (r *run) policyReport(p *pool) PolicyReport {
 	return out
 }
 
+// nothingDue reports whether no node of the policy had anything to update.
+func (p PolicyReport) nothingDue() bool { return p.Done == p.Nodes && p.Jobs.Admitted == 0 }
+
 // ready is what the policy says at the end, by the same mapping as in a cluster.
 func (r *run) ready(p *pool) string {
-	policy := r.facts.Policies[p.at]
+	policy := p.policy()
 	conditions := status.Policy(status.PolicyFacts{
-		Outcome: r.last.Policies[p.at], Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted, MaxUnavailable: policy.MaxUnavailable.String(),
-		Refused: r.queues.Refused(p.name), Selects: !policy.Selector.Empty(),
+		Outcome: p.outcome(), Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted, MaxUnavailable: policy.MaxUnavailable.String(),
+		Refused: p.part.queues.Refused(p.name), Selects: !policy.Selector.Empty(),
 	}, nil, 1, r.now)
 	for _, c := range conditions {
 		if c.Type == v1alpha1.ConditionReady {

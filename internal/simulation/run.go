@@ -13,9 +13,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
-	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
@@ -23,30 +21,31 @@ import (
 type run struct {
 	Options
 	now    time.Time
-	events events
 	nodes  []*node
 	byName map[string]*node
-	// policies are in order of name, and the schedule's are the same ones.
+	// policies are in order of name, pools likewise; parts are the pools that are decided about together.
 	policies []v1alpha1.RolloutPolicy
 	pools    []*pool
-	facts    schedule.Facts
-	last     schedule.Decision
+	parts    []*part
 	bad      badImages
 	took     history
-	queues   *queue.Queues
 	passes   int
 }
 
 // node is a machine of the fleet on its way.
 type node struct {
 	Node
-	at   int // in Facts.Nodes
+	at   int // in the facts of its part
 	pool *pool
 	// devices are those that the rollout updates, updates those of them that the last job does.
 	devices []device
 	updates []int
+	// models names the devices that the last job updates, in order.
+	models string
 	// refused says that no job is queued for it, because the queue of its policy is full.
 	refused bool
+	// due says that it is among those of the facts that are to get updates and have no job.
+	due bool
 	// asked is when its next job was to be queued.
 	asked time.Time
 	// jobs are those that the operator knows: one that is queued, admitted or held, and the one that follows a held one.
@@ -66,20 +65,29 @@ type node struct {
 // pool is a policy on its way, with what happened to its nodes.
 type pool struct {
 	name  string
-	at    int // in policies
+	part  *part
+	at    int // in the facts of the part
+	spec  *v1alpha1.RolloutPolicySpec
 	nodes []*node
 	trace trace
 	count jobCounts
 	// last is when its last job ended, peak how many of its nodes were unavailable at once.
 	last time.Time
 	peak int
+	// jobs are how long each job took that had to be in a window, as far as it had to.
+	jobs []time.Duration
 	// followed are the updates that go in waves. Halts counts how often one halted, and resumes says that a person is on the way.
 	followed []followed
 	halts    int
 	resumes  bool
-	// waved are the waves that the updates went through.
+	// waved are the waves that the updates went through, and went which nodes went in them.
 	waved map[schedule.Target]*phases
+	went  []*went
 }
+
+// policy is the pool as the schedule knows it, and outcome what was decided about it last.
+func (p *pool) policy() *schedule.Policy  { return &p.part.facts.Policies[p.at] }
+func (p *pool) outcome() schedule.Outcome { return p.part.last.Policies[p.at] }
 
 // Run simulates the rollout to its end.
 func Run(ctx context.Context, o Options) (*Result, error) {
@@ -87,47 +95,41 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	r := newRun(o)
+	for _, s := range r.parts {
+		r.pass(s)
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r.pass()
-		at, why := r.next()
+		s, at, why := r.next()
 		if why != "" {
 			return r.result(why), nil
 		}
 		r.now = at
-		for {
-			e, ok := r.events.due(r.now)
-			if !ok {
-				break
-			}
+		if e, ok := s.events.passing(at, s.quiet); ok {
+			e.do()
+			continue
+		}
+		for e, ok := s.events.due(at); ok; e, ok = s.events.due(at) {
 			e.do()
 		}
+		r.pass(s)
 	}
 }
 
 func newRun(o Options) *run {
-	r := &run{Options: o, now: o.Start, byName: make(map[string]*node, len(o.Fleet))}
-	r.policies = withDefault(o.Policies)
-	for i := range r.policies {
-		r.facts.Policies = append(r.facts.Policies, rollout.PolicyOf(&r.policies[i], cmp.Or(o.Work.Expected, rollout.DefaultExpected)))
-		r.pools = append(r.pools, &pool{name: r.policies[i].Name, at: i})
-	}
-	r.facts.OwnNode = o.OwnNode
-	for i, spec := range o.Fleet {
-		n := &node{Node: spec, at: i, since: r.now, devices: devicesOf(spec, r.Work.Version), done: len(spec.Devices) == 0}
+	r := &run{Options: o, now: o.Start, byName: make(map[string]*node, len(o.Fleet)), policies: withDefault(o.Policies)}
+	for _, spec := range o.Fleet {
+		n := &node{Node: spec, since: r.now, devices: devicesOf(spec, r.Work.Version), done: len(spec.Devices) == 0}
 		r.nodes = append(r.nodes, n)
 		r.byName[n.Name] = n
-		r.facts.Nodes = append(r.facts.Nodes, schedule.Node{
-			Name: n.Name, Labels: n.Labels, Ready: n.Ready, Cordoned: n.Cordoned, Taken: n.Taken, Scanned: true,
-		})
-		chosen := schedule.Chosen(r.facts.Policies, n.Labels)
-		n.pool = r.pools[slices.IndexFunc(r.pools, func(p *pool) bool { return p.name == chosen[0] })]
-		n.pool.nodes = append(n.pool.nodes, n)
 	}
+	r.divide()
 	r.bad = newBadImages(quarantine.NewPools(r.policies))
-	r.openRoom()
+	for _, s := range r.parts {
+		r.openRoom(s)
+	}
 	for _, n := range r.nodes {
 		if !n.done {
 			r.queue(n)
@@ -151,54 +153,84 @@ func withDefault(policies []v1alpha1.RolloutPolicy) []v1alpha1.RolloutPolicy {
 	return out
 }
 
-// next is the time of the next decision, or why there is none: everything is done, nothing can happen, or the horizon.
-func (r *run) next() (at time.Time, why Ending) {
-	if !slices.ContainsFunc(r.nodes, func(n *node) bool { return !n.done }) {
-		return at, Complete
+// next is the part about which something is decided next, and when; or why there is none: everything is done, nothing can happen, or
+// the horizon.
+func (r *run) next() (next *part, at time.Time, why Ending) {
+	why = Complete
+	for _, s := range r.parts {
+		when, ending := r.nextOf(s)
+		switch {
+		case ending == "" && (next == nil || when.Before(at)):
+			next, at = s, when
+		case ending == Horizon, ending == Stuck && why == Complete:
+			why = ending
+		}
 	}
-	timed := !r.last.Next.IsZero() && slices.ContainsFunc(r.nodes, func(n *node) bool { return stateOfReason[n.wait] == TimeWaits })
-	if r.events.moves == 0 && !timed {
+	if next != nil {
+		why = ""
+	}
+	return next, at, why
+}
+
+// nextOf is when something happens in a part that is to be looked at, or why nothing does. At the horizon there is a last look.
+func (r *run) nextOf(s *part) (at time.Time, why Ending) {
+	switch {
+	case s.left == 0:
+		return at, Complete
+	case s.events.moves == 0 && !s.timed:
 		return at, Stuck
 	}
-	if event, ok := r.events.next(); ok {
-		at = event.Add(r.Work.Reaction)
+	if e, ok := s.events.next(); ok {
+		at = e.at
+		if !e.passes(s.quiet) {
+			at = at.Add(r.Work.Reaction)
+		}
 	}
-	if next := r.last.Next; !next.IsZero() && (at.IsZero() || next.Before(at)) {
+	if next := s.last.Next; !next.IsZero() && (at.IsZero() || next.Before(at)) {
 		at = next
 	}
-	if at.Sub(r.Start) > r.Horizon {
-		return at, Horizon
+	if end := r.Start.Add(r.Horizon); at.After(end) {
+		if !s.facts.Now.Before(end) {
+			return at, Horizon
+		}
+		at = end
 	}
 	return at, ""
 }
 
-// pass decides once, by the product's own function, and starts what it admits.
-func (r *run) pass() {
+// pass decides once about a part, by the product's own function, and starts what it admits.
+func (r *run) pass(s *part) {
 	r.passes++
-	r.facts.Now, r.facts.Jobs = r.now, r.facts.Jobs[:0]
-	for _, n := range r.nodes {
+	s.facts.Now, s.facts.Jobs = r.now, s.facts.Jobs[:0]
+	for _, n := range s.nodes {
 		n.wait, n.message = "", ""
-		r.facts.Jobs = append(r.facts.Jobs, n.jobs...)
-		n.jobs = slices.DeleteFunc(n.jobs, func(j schedule.Job) bool { return j.State == schedule.Finished })
+		if len(n.jobs) > 0 {
+			for i := range n.jobs {
+				n.jobs[i].Expected = r.expected(n)
+			}
+			s.facts.Jobs = append(s.facts.Jobs, n.jobs...)
+			n.jobs = slices.DeleteFunc(n.jobs, func(j schedule.Job) bool { return j.State == schedule.Finished })
+		}
 	}
-	r.expect()
-	r.due()
-	r.last = schedule.Decide(r.facts)
-	for i, o := range r.last.Policies {
-		r.facts.Policies[i].Ledger = o.Ledger
-		r.follow(r.pools[i], o)
-		r.pools[i].peak = max(r.pools[i].peak, o.Unavailable)
+	r.due(s)
+	s.last = schedule.Decide(s.facts)
+	for i, o := range s.last.Policies {
+		p := s.pools[i]
+		p.policy().Ledger = o.Ledger
+		r.follow(p, o)
+		p.peak = max(p.peak, o.Unavailable)
 	}
-	for _, a := range r.last.Admit {
+	for _, a := range s.last.Admit {
 		r.start(r.byName[a.Entry.Node], a.Entry.UID)
 	}
-	for _, w := range r.last.Wait {
+	for _, w := range s.last.Wait {
 		if n := r.byName[w.Node]; n.wait == "" {
 			n.wait, n.message = w.Reason, w.Message
 		}
 	}
-	r.publish()
-	r.record()
+	s.publish()
+	s.judge()
+	s.record(r.now)
 }
 
 // queue queues the next job of a node, if its policy has room for it; otherwise it is queued when there is room.
@@ -207,8 +239,8 @@ func (r *run) queue(n *node) {
 	if !n.refused {
 		n.asked = r.now
 	}
-	r.queues.Note(n.Name, r.edgesDue(n))
-	if n.refused = !r.enter(n, name); n.refused {
+	n.pool.part.queues.Note(n.Name, r.edgesDue(n))
+	if n.refused = !n.enter(name); n.refused {
 		return
 	}
 	n.attempts++
@@ -226,13 +258,20 @@ func (r *run) start(n *node, uid string) {
 	n.busy += r.pauseOf(n)
 	took, ending, blamed := r.attempt(n)
 	inside := r.inside(n, took)
-	if repeats && r.facts.Policies[n.pool.at].Calendar != nil {
+	if repeats && n.pool.policy().Calendar != nil {
 		inside = 0 // a held node is tried again when a person asks for it, whatever the windows are
 	}
 	n.busy, n.inside = n.busy+took, n.inside+inside
+	if inside > 0 {
+		n.pool.jobs = append(n.pool.jobs, inside)
+	}
 	began := r.now
-	r.events.add(r.now.Add(took), true, func() {
+	stints := n.pool.admitted(n.jobs[0].Edges, began)
+	n.pool.part.events.add(r.now.Add(took), func() {
 		r.end(n, ending, blamed, began)
+		for i, e := range n.jobs[0].Edges {
+			stints[i].judged(e.Verdict, r.now)
+		}
 		for _, e := range n.jobs[0].Edges {
 			if e.Verdict != schedule.Unknown {
 				n.pool.phases(e.Target).judged(inside)
@@ -262,13 +301,13 @@ func (r *run) end(n *node, how ending, blamed int, began time.Time) {
 		n.pool.count.Failed++
 		n.failures++
 		n.finish(schedule.Unknown, schedule.Unknown, blamed)
-		r.events.add(r.now.Add(planner.RetryPause(n.failures-1)), true, func() { r.queue(n) })
+		n.pool.part.events.add(r.now.Add(planner.RetryPause(n.failures-1)), func() { r.queue(n) })
 	case holds:
 		n.pool.count.Held++
 		n.finish(schedule.Failed, schedule.Unknown, blamed)
 		n.jobs[0].State = schedule.Held
 		if r.Work.Person > 0 {
-			r.events.add(r.now.Add(r.person(n)), true, func() { r.queue(n) })
+			n.pool.part.events.add(r.now.Add(r.person(n)), func() { r.queue(n) })
 		}
 	case spoils:
 		n.pool.count.RolledBack++
@@ -277,7 +316,7 @@ func (r *run) end(n *node, how ending, blamed int, began time.Time) {
 		r.bad.report(n, n.devices[blamed], r.now)
 		r.judge()
 		if r.Work.Person > 0 {
-			r.events.add(r.now.Add(r.person(n)), true, func() {
+			n.pool.part.events.add(r.now.Add(r.person(n)), func() {
 				r.bad.lift(r.now)
 				r.queue(n)
 				r.judge()
@@ -315,7 +354,7 @@ func (r *run) person(n *node) time.Duration {
 	return exponential(r.chance(n.Name, "person", n.attempts), r.Work.Person)
 }
 
-// judge makes every queued job update what is not quarantined now.
+// judge makes every queued job update what is not quarantined now. That may let nodes of other parts go.
 func (r *run) judge() {
 	for _, n := range r.nodes {
 		for i := range n.jobs {
@@ -323,6 +362,9 @@ func (r *run) judge() {
 				r.fill(n, &n.jobs[i])
 			}
 		}
+	}
+	for _, s := range r.parts {
+		s.events.add(r.now, func() {})
 	}
 }
 
@@ -339,13 +381,13 @@ func (r *run) planOutage(n *node, nth int) {
 		return
 	}
 	back := at.Add(exponential(dice, r.Work.OutageFor))
-	r.events.add(at, false, func() {
-		running := len(n.jobs) > 0 && n.jobs[0].State == schedule.Admitted
-		if !running {
-			r.facts.Nodes[n.at].Ready = false
+	s := n.pool.part
+	s.events.addOutage(at, func() {
+		if len(n.jobs) == 0 || n.jobs[0].State != schedule.Admitted {
+			s.set(n, false, r.now)
 		}
-		r.events.add(back, true, func() {
-			r.facts.Nodes[n.at].Ready = true
+		s.events.addReturn(back, func() {
+			s.set(n, true, r.now)
 			r.planOutage(n, nth+1)
 		})
 	})

@@ -156,6 +156,77 @@ func TestTheHorizonEndsASimulation(t *testing.T) {
 	r := run(t, o)
 	assert.Equal(t, simulation.Horizon, r.Report.Ending)
 	assert.Equal(t, 15, r.Report.Policies[0].Done)
+
+	o.Horizon, o.Work.Duration.Default = 5*time.Hour, 2*time.Hour
+	r = run(t, o)
+	assert.Equal(t, start.Add(o.Horizon), r.Report.End, "no earlier and no later event is the end")
+	assert.Contains(t, summary(r), "After 5 h 0 min, the end of what was simulated, 2 of 100 nodes are done.")
+
+	o.Horizon, o.Policies[0].Spec.Windows = 24*time.Hour, saturdays().Spec.Windows
+	r = run(t, o)
+	assert.Equal(t, simulation.Horizon, r.Report.Ending)
+	assert.Equal(t, start.Add(o.Horizon), r.Report.End)
+}
+
+// What happens in one pool does not depend on the others.
+func TestPoolsGoAlone(t *testing.T) {
+	policies := []v1alpha1.RolloutPolicy{
+		windowed("cpu", "5%", "0 20 * * 6", "12h", "Europe/Berlin"), windowed("gpu", "10%", "0 22 * * *", "6h", "Europe/Paris"), policy("storage", "2"),
+	}
+	policies[2].Spec.NodeSelector, policies[2].Spec.MaxQueued = selector("storage"), ptrTo(int32(7))
+	o := troubled(options(threePools(150), policies...))
+	o.Work.BadImage.Default = 0 // a quarantine is of all pools
+	for i := range o.Fleet {
+		o.Fleet[i].Devices[0].Model = o.Fleet[i].Labels["pool"] // how long jobs take is learned of a model, whatever its pool
+	}
+	all := run(t, o).Report
+	require.Len(t, all.Policies, 3)
+	for i, p := range policies {
+		alone := o
+		alone.Policies, alone.Fleet = policies[i:i+1], nil
+		for _, n := range o.Fleet {
+			if n.Labels["pool"] == p.Name {
+				alone.Fleet = append(alone.Fleet, n)
+			}
+		}
+		assert.Equal(t, all.Policies[i], run(t, alone).Report.Policies[0])
+	}
+}
+
+// While no window is open, nodes that go away and come back ask for no decision. What they use up is seen all the same.
+func TestOutagesNeedNoDecision(t *testing.T) {
+	o := options(fleet(120), saturdays())
+	o.Policies[0].Name = "default"
+	o.Work.Outages, o.Work.OutageFor = 60, time.Hour
+	r := run(t, o)
+	assert.Equal(t, simulation.Complete, r.Report.Ending)
+	assert.Less(t, r.Report.Passes, 500, "nodes go and come back six thousand times")
+	assert.Greater(t, r.Report.Policies[0].PeakUnavailable, 10)
+	assert.Contains(t, picture(t, r), "</i>"+simulation.Down.String()+"</li>")
+}
+
+// A budget for each rack and the control plane tie pools together.
+func TestTiedPoolsWaitForEachOther(t *testing.T) {
+	nodes := threePools(30)
+	for i := range nodes {
+		nodes[i].Labels["rack"] = "r1"
+	}
+	cpu, gpu := policy("cpu", "10"), policy("gpu", "10")
+	for _, p := range []*v1alpha1.RolloutPolicy{&cpu, &gpu} {
+		p.Spec.NodeSelector = selector(p.Name)
+		p.Spec.TopologyBudgets = []v1alpha1.TopologyBudget{{TopologyKey: "rack", MaxUnavailable: ptrTo(intstrOne)}}
+	}
+	r := run(t, options(nodes, cpu, gpu)).Report
+	assert.Equal(t, simulation.Complete, r.Ending)
+	jobs := r.Policies[0].Nodes + r.Policies[2].Nodes
+	assert.GreaterOrEqual(t, r.Makespan, (time.Duration(jobs) * 20 * time.Minute).Seconds(), "one node of the rack at a time, whatever its pool")
+
+	for i := range nodes {
+		nodes[i].Labels["node-role.kubernetes.io/control-plane"] = ""
+	}
+	cpu.Spec.TopologyBudgets, gpu.Spec.TopologyBudgets = nil, nil
+	r = run(t, options(nodes, cpu, gpu)).Report
+	assert.InDelta(t, (600 * time.Minute).Seconds(), r.Makespan, 0, "one node of the control plane at a time")
 }
 
 // The makespan of a rollout is within 5 % of what budgets allow. BenchmarkRollout5000 says so of 5,000 nodes.

@@ -8,7 +8,14 @@ import (
 // Summarize prints the answer in a few lines.
 func (r *Result) Summarize(w io.Writer) {
 	_, _ = fmt.Fprintln(w, r.summary())
+	if left := r.left(); left != "" {
+		_, _ = fmt.Fprintln(w, left)
+	}
 	for _, p := range r.Report.Policies {
+		if p.nothingDue() {
+			_, _ = fmt.Fprintf(w, "  %s: nothing to update on its %s\n", p.Name, count(p.Nodes, "node"))
+			continue
+		}
 		line := fmt.Sprintf("%s of %s done", thousands(p.Done), count(p.Nodes, "node"))
 		if p.Finished != nil {
 			line = fmt.Sprintf("%s done after %s, ratio %.3f to the lower bound", count(p.Nodes, "node"), about(inSeconds(p.Makespan)), p.Ratio)

@@ -21,10 +21,12 @@ const (
 	Down
 	// Pausing nodes have no job now, because one failed a while ago.
 	Pausing
-	// Stopped nodes wait for a person: quarantined, halted, paused or with a policy that cannot be worked with.
+	// Stopped nodes wait for a person: quarantined, halted, paused, in a wave that selects none of them, or with an invalid policy.
 	Stopped
 	// TimeWaits nodes wait for a window, the end of a freeze or of a soak, or for their wave.
 	TimeWaits
+	// Refused nodes are not queued, because as many nodes wait as may.
+	Refused
 	// Waiting nodes go as soon as the budget has room.
 	Waiting
 
@@ -33,7 +35,8 @@ const (
 
 var stateNames = [states]string{
 	"done", "in maintenance", "held after a failure", "not Ready or cordoned", "pause before a retry",
-	"stopped until a person acts", "waits for a window or its wave", "waits for the budget",
+	"stopped until a person acts", "waits for a window or its wave", "not queued, the queue is full",
+	"waits for the budget",
 }
 
 // String returns the name that the legend shows.
@@ -44,7 +47,8 @@ var stateOfReason = map[schedule.Reason]State{
 	schedule.Paused: Stopped, schedule.InConflict: Stopped, schedule.InvalidSpec: Stopped, schedule.Quarantined: Stopped,
 	schedule.DeviceUnhealthy: Stopped, schedule.NodeNotReady: Down, schedule.NodeMissing: Down,
 	schedule.Aborted: Stopped, schedule.RolloutHalted: Stopped,
-	schedule.WaitingForWave: TimeWaits, schedule.WaveEmpty: TimeWaits, schedule.OutsideWindow: TimeWaits,
+	schedule.WaveEmpty:      Stopped,
+	schedule.WaitingForWave: TimeWaits, schedule.OutsideWindow: TimeWaits,
 }
 
 // sample is a pool after one decision.
@@ -60,24 +64,56 @@ type trace struct {
 	samples []sample
 }
 
-// record takes a sample of every pool.
-func (r *run) record() {
-	for _, p := range r.pools {
-		o := r.last.Policies[p.at]
-		s := sample{at: r.now, unavailable: o.Unavailable, budget: o.Budget}
+// record takes a sample of every pool of a part.
+func (s *part) record(now time.Time) {
+	for _, p := range s.pools {
+		o := p.outcome()
+		next := sample{at: now, unavailable: o.Unavailable, budget: o.Budget}
 		for _, n := range p.nodes {
-			s.nodes[r.stateOf(n)]++
+			next.nodes[s.stateOf(n)]++
 		}
-		if last := len(p.trace.samples) - 1; last >= 0 && p.trace.samples[last].at.Equal(r.now) {
-			p.trace.samples[last] = s
-			continue
-		}
-		p.trace.samples = append(p.trace.samples, s)
+		p.trace.add(next)
 	}
 }
 
-func (r *run) stateOf(n *node) State {
-	now := &r.facts.Nodes[n.at]
+// add notes a sample; of two at the same time the later one counts.
+func (t *trace) add(s sample) {
+	if last := len(t.samples) - 1; last >= 0 && t.samples[last].at.Equal(s.at) {
+		t.samples[last] = s
+		return
+	}
+	t.samples = append(t.samples, s)
+}
+
+// set notes whether a node is Ready, in the facts and in the trace of its pool: a decision need not follow.
+func (s *part) set(n *node, ready bool, now time.Time) {
+	p, f := n.pool, &s.facts.Nodes[n.at]
+	if len(p.trace.samples) == 0 || f.Ready == ready {
+		f.Ready = ready
+		return
+	}
+	next := p.trace.samples[len(p.trace.samples)-1]
+	next.at = now
+	next.nodes[s.stateOf(n)]--
+	f.Ready = ready
+	next.nodes[s.stateOf(n)]++
+	if !f.Cordoned && !n.hasPlace() {
+		next.unavailable++
+		if ready {
+			next.unavailable -= 2
+		}
+	}
+	p.peak = max(p.peak, next.unavailable)
+	p.trace.add(next)
+}
+
+// hasPlace reports whether a job of the node has a place in the ledger.
+func (n *node) hasPlace() bool {
+	return len(n.jobs) > 0 && (n.jobs[0].State == schedule.Admitted || n.jobs[0].State == schedule.Held)
+}
+
+func (s *part) stateOf(n *node) State {
+	now := &s.facts.Nodes[n.at]
 	switch {
 	case len(n.jobs) > 0 && n.jobs[0].State == schedule.Admitted:
 		return Running
@@ -88,12 +124,12 @@ func (r *run) stateOf(n *node) State {
 	case n.done:
 		return Done
 	case n.refused:
-		return Waiting
+		return Refused
 	case len(n.jobs) == 0:
 		return Pausing
 	}
-	if s, ok := stateOfReason[n.wait]; ok {
-		return s
+	if state, ok := stateOfReason[n.wait]; ok {
+		return state
 	}
 	return Waiting
 }

@@ -20,7 +20,7 @@ const maxFollowed = 8
 // follow writes the record of the waves back, as the operator does with the ledger, and notes what the picture shows of it. A
 // person looks after a halted update some time later.
 func (r *run) follow(p *pool, o schedule.Outcome) {
-	plan := &r.facts.Policies[p.at].Plan
+	plan := &p.policy().Plan
 	plan.Rollouts, plan.Resumed, plan.Judged, plan.Edited = plan.Rollouts[:0:0], o.Resumed, o.Judged, false
 	halted := false
 	for _, state := range o.Rollouts {
@@ -35,7 +35,7 @@ func (r *run) follow(p *pool, o schedule.Outcome) {
 	p.resumes = true
 	p.halts++
 	wait := exponential(r.chance(p.name, "resume", p.halts), r.Work.Person)
-	r.events.add(r.now.Add(wait), true, func() {
+	p.part.events.add(r.now.Add(wait), func() {
 		p.resumes = false
 		plan.Resume = fmt.Sprintf("request %d", p.halts)
 	})

@@ -41,6 +41,21 @@ func selector(pool string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}}
 }
 
+// windowed is a policy of the pool of its name with one window.
+func windowed(pool, maxUnavailable, schedule string, length v1alpha1.Duration, zone string) v1alpha1.RolloutPolicy {
+	p := policy(pool, maxUnavailable)
+	p.Spec.NodeSelector = selector(pool)
+	p.Spec.Windows = []v1alpha1.RolloutWindow{{Name: "window", Schedule: schedule, Duration: length, TimeZone: zone}}
+	return p
+}
+
+// threePools are nodes of the pools cpu, gpu and storage.
+func threePools(nodes int) []simulation.Node {
+	return simulation.Made{Nodes: nodes, Seed: 1, Models: []simulation.Weighted{{Value: "A", Weight: 1}}, Labels: map[string][]simulation.Weighted{
+		"pool": {{Value: "cpu", Weight: 4}, {Value: "gpu", Weight: 3}, {Value: "storage", Weight: 3}},
+	}}.Fleet()
+}
+
 var intstrOne = intstr.FromInt32(1)
 
 func ptrTo[T any](v T) *T { return &v }

@@ -30,9 +30,15 @@ func Of(src *v1alpha1.FirmwareSource) ([]artifact.File, error) {
 			file.Signature = &artifact.Signature{URL: f.SignatureURL, Trust: *who}
 		}
 		for _, i := range f.Images {
+			var of inventory.Digest
+			if i.Digest != "" {
+				if of, err = inventory.ParseDigest(string(i.Digest)); err != nil {
+					return nil, &artifact.Error{Reason: artifact.InvalidSpec, Err: err}
+				}
+			}
 			file.Images = append(file.Images, artifact.Description{
 				Path: i.Path, Class: inventory.Class(i.Class), Vendor: i.Vendor, Models: i.Models, BoardIDs: i.BoardIDs,
-				Version: inventory.NormalizeVersion(i.Version),
+				Version: inventory.NormalizeVersion(i.Version), Digest: of,
 			})
 		}
 		files = append(files, file)

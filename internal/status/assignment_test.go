@@ -71,7 +71,7 @@ func TestAssignmentConditions(t *testing.T) {
 		},
 		{
 			name: "invalid before the image was there", d: block(v1alpha1.ReasonInvalidSpec),
-			kind: v1alpha1.ConditionBlocked, reason: v1alpha1.ReasonInvalidSpec, message: []string{"Correct its spec"},
+			kind: v1alpha1.ConditionBlocked, reason: v1alpha1.ReasonInvalidSpec, message: []string{"To correct it: kubectl edit fwt gpu"},
 		},
 		{
 			name: "unreadable before the image was there", d: block(v1alpha1.ReasonReadFailed),

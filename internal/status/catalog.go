@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -16,6 +17,7 @@ var CatalogConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReco
 
 // CatalogFacts is what one pass over a FirmwareCatalog found out.
 type CatalogFacts struct {
+	Name string
 	// Default says that it is the catalog that gives the others what they leave out.
 	Default bool
 	// Paused by its spec.
@@ -28,6 +30,8 @@ type CatalogFacts struct {
 	QueueFull bool
 	// Reason and Message of the first provider that failed; empty when none did.
 	Reason, Message string
+	// Untold counts the devices of which no provider says whether they have a known vulnerability.
+	Untold int
 	// LeftOut is what the status has no room for.
 	LeftOut CatalogLeftOut
 }
@@ -39,7 +43,7 @@ type CatalogLeftOut struct {
 
 // Catalog maps the facts of a FirmwareCatalog to its conditions.
 func Catalog(old []metav1.Condition, generation int64, now time.Time, s *v1alpha1.FirmwareCatalogStatus, f CatalogFacts) []metav1.Condition {
-	ready := Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, Message: catalogSummary(s) + f.LeftOut.sentence()}
+	ready := Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, Message: catalogSummary(s, f.Untold) + f.LeftOut.sentence()}
 	want := []Condition{}
 	work := func(reason string) {
 		want = append(want, Condition{v1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, ready.Message})
@@ -48,13 +52,14 @@ func Catalog(old []metav1.Condition, generation int64, now time.Time, s *v1alpha
 	case f.Default:
 		ready.Message = "Holds the defaults of the other catalogs: providers, interval and number of versions."
 	case f.Paused:
-		ready.Reason, ready.Message = v1alpha1.ReasonPaused, "Paused: no provider is asked. "+ready.Message
+		ready.Reason, ready.Message = v1alpha1.ReasonPaused, ready.Message+" Paused: no provider is asked. To continue: "+wayout.State("fwc", f.Name, v1alpha1.CatalogActive)
 	case f.Reason != "":
 		ready.Status, ready.Reason = metav1.ConditionFalse, f.Reason
 		ready.Message = sentence(f.Message) + " What it offered before stays listed, and it will be asked again later. " + ready.Message
 		if f.Reason == v1alpha1.ReasonDownloadFailed || f.Reason == v1alpha1.ReasonTimedOut {
 			work(f.Reason)
 		} else {
+			ready.Message += " To correct it: " + wayout.Edit("fwc", f.Name)
 			want = append(want, Condition{v1alpha1.ConditionStalled, metav1.ConditionTrue, f.Reason, ready.Message})
 		}
 	case f.Never && f.QueueFull:
@@ -85,17 +90,20 @@ func (l CatalogLeftOut) sentence() string {
 }
 
 // catalogSummary says at a glance how the devices stand.
-func catalogSummary(s *v1alpha1.FirmwareCatalogStatus) string {
+func catalogSummary(s *v1alpha1.FirmwareCatalogStatus, untold int) string {
 	d := &s.Devices
 	if d.Total == 0 {
 		return "No device of this model has been read yet."
 	}
 	out := fmt.Sprintf("%d of %s behind the newest version", d.Behind, text.Quantity(int(d.Total), "device runs", "devices run"))
-	if d.Vulnerable > 0 {
-		out += fmt.Sprintf(", %d with a known vulnerability", d.Vulnerable)
+	if d.Vulnerable != nil && *d.Vulnerable > 0 {
+		out += fmt.Sprintf(", %d with a known vulnerability", *d.Vulnerable)
 	}
 	if d.Unknown > 0 {
 		out += fmt.Sprintf("; for %d it is not known", d.Unknown)
+	}
+	if d.Vulnerable != nil && untold > 0 { // where nobody tells anything, the count is absent
+		out += fmt.Sprintf(". No provider says whether %s a known vulnerability", text.Quantity(untold, "device has", "devices have"))
 	}
 	return out + "."
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
@@ -106,6 +107,9 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 		return reconciling(v1alpha1.ReasonReadFailed, unreadable(f))
 	case d.Reason == plan.ReasonUpdateFailed:
 		return stalled(v1alpha1.ReasonUpdateFailed, updateFailed(f))
+	case d.Reason == plan.ReasonRestored:
+		return stalled(v1alpha1.ReasonRestored, fmt.Sprintf("Runs %s, which a person restored, and %s is not flashed over it until a template or pin desires "+
+			"another one%s. To flash it: %s", orUnknown(f.Observed.Running), onTheWay(f), detail(f.Failure), wayout.Retry(f.Node)))
 	case d.Reason == plan.ReasonPathBlocked:
 		return stalled(string(d.Reason), sentence(d.Message)+" Paths are declared in upgradePaths of the source.")
 	default:
@@ -115,7 +119,7 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 
 func unhealthy(f DeviceFacts) string {
 	return fmt.Sprintf("Runs %s. A job left the device unhealthy%s, and nothing is flashed to it until a person has looked at it. Repair it, then: %s",
-		orUnknown(f.Observed.Running), detail(f.Unhealthy), patchNow(f.Node, "retry"))
+		orUnknown(f.Observed.Running), detail(f.Unhealthy), wayout.Retry(f.Node))
 }
 
 // onTheWay names the version that is flashed next, and the desired one where that is only a hop.
@@ -128,7 +132,7 @@ func onTheWay(f DeviceFacts) string {
 
 func unreadable(f DeviceFacts) string {
 	return fmt.Sprintf("The device cannot be read: %s. Every scan tries again; to scan now: %s",
-		f.Observed.Unreadable, patchNow(f.Node, "scan"))
+		f.Observed.Unreadable, wayout.Request("nfw", f.Node, "scan"))
 }
 
 func upToDate(f DeviceFacts) string {
@@ -141,7 +145,7 @@ func upToDate(f DeviceFacts) string {
 
 func updateFailed(f DeviceFacts) string {
 	return fmt.Sprintf("The update to %s failed and is not retried automatically%s. To try again: %s",
-		cmp.Or(f.Verdict.Version, f.Desired), detail(f.Failure), patchNow(f.Node, "retry"))
+		cmp.Or(f.Verdict.Version, f.Desired), detail(f.Failure), wayout.Retry(f.Node))
 }
 
 func ready(reason, message string) []Condition {
@@ -168,11 +172,6 @@ func active(conditions []metav1.Condition, kind string) *metav1.Condition {
 		return c
 	}
 	return nil
-}
-
-// patchNow is the command that makes a request in the spec of a NodeFirmware: the present time is a text that was not there before.
-func patchNow(node, request string) string {
-	return fmt.Sprintf(`kubectl patch nfw %s --type merge -p "{\"spec\":{\"requests\":{\"%s\":\"$(date -u +%%FT%%TZ)\"}}}"`, node, request)
 }
 
 func detail(s string) string {

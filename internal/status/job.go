@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -23,6 +24,7 @@ var JobConditions = []string{
 
 // JobFacts is what the daemon knows about one job when it reports.
 type JobFacts struct {
+	Name string
 	// Queued says why the job was not begun; empty once it was.
 	Queued string
 	// Step names the step that runs, with its device; Waiting says what it waits for.
@@ -37,7 +39,7 @@ type JobFacts struct {
 	// Held says that the node is still kept out of service by this job; Node names it.
 	Held bool
 	Node string
-	// MaintenanceSaid is what the maintenance said when it was ready, and Look how that of a held node stood at the last look; zero
+	// MaintenanceSaid is what the maintenance said when it was last found ready, and Look how that of a held node stood at the last look; zero
 	// where it was not looked at yet.
 	MaintenanceSaid string
 	Look            maintenance.State
@@ -56,6 +58,8 @@ type JobFacts struct {
 	// Unprotected is why the end of the daemon's pod could have ended a write of the job, and Uninhibited why a shutdown of the host was
 	// not put off for one; empty where nothing is known to be amiss.
 	Unprotected, Uninhibited string
+	// Locked is why a person may have to open a disk of the node at the reboot of the job; empty where nothing is known to be amiss.
+	Locked string
 	// Rollback is the progress of the rollback; nil before it begins.
 	Rollback *step.Rollback
 	// Overdue says that the running step has made no progress for longer than it should; empty while it has.
@@ -65,8 +69,8 @@ type JobFacts struct {
 	Cancelling  step.Delay
 	CancelForce bool
 	GraceUntil  time.Time
-	// Summary of a complete job.
-	Summary string
+	// Summary of a complete job. Slow says that its node boots slowly since; empty where it does not, and where that is not known.
+	Summary, Slow string
 }
 
 // Job maps facts to the conditions of a FirmwareJob, keeping in old what others wrote.
@@ -88,7 +92,7 @@ func jobArchived(f JobFacts) []Condition {
 	return nil
 }
 
-// jobProtected says what could have ended a write, and whether the node goes on by itself after a reboot. The guard is removed when the
+// jobProtected says what could have ended a write, whether a person may have to open a disk, and whether the node goes on by itself after a reboot. The guard is removed when the
 // job ends, so that nothing is promised from then on.
 func jobProtected(f JobFacts) []Condition {
 	var amiss []string
@@ -98,9 +102,15 @@ func jobProtected(f JobFacts) []Condition {
 	if f.Uninhibited != "" {
 		amiss = append(amiss, "a shutdown of the host could not be delayed, so do not force a reboot before the job has ended: "+f.Uninhibited)
 	}
-	reason := v1alpha1.ReasonGuardUnavailable
-	if len(amiss) > 0 {
+	reason, locked := v1alpha1.ReasonGuardUnavailable, f.Locked != "" && f.Outcome == ""
+	switch {
+	case len(amiss) > 0:
 		reason = v1alpha1.ReasonWriteUnprotected
+	case locked:
+		reason = v1alpha1.ReasonUnlockUnavailable
+	}
+	if locked {
+		amiss = append(amiss, "somebody may have to type a passphrase at the reboot, and the rollout policy does not require Unlock: "+f.Locked)
 	}
 	switch {
 	case f.Unguarded != "" && f.Outcome != "":
@@ -132,7 +142,8 @@ func jobRollback(f JobFacts) []Condition {
 		return nil
 	case r.Done:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonRolledBack
-		c.Message = fmt.Sprintf("The previous firmware runs again on %s and the node is healthy.", strings.Join(r.Devices, ", "))
+		c.Message = fmt.Sprintf("The previous firmware runs again on %s and the node is healthy. To try the update again, once its image is not quarantined: %s",
+			strings.Join(r.Devices, ", "), wayout.Retry(f.Node))
 	case r.Failure != nil:
 		c.Reason, c.Message = v1alpha1.ReasonNeedsIntervention, sentence(r.Failure.Message)
 		if f.Failure != nil && blamesNobody(*f.Failure) {
@@ -148,8 +159,9 @@ func jobRollback(f JobFacts) []Condition {
 func jobReady(f JobFacts) []Condition {
 	switch {
 	case f.Outcome == step.Complete:
-		return append(ready(v1alpha1.ReasonSucceeded, f.Summary),
-			Condition{v1alpha1.ConditionComplete, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, f.Summary})
+		done := strings.TrimSpace(f.Summary + " " + sentence(f.Slow))
+		return append(ready(v1alpha1.ReasonSucceeded, done),
+			Condition{v1alpha1.ConditionComplete, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, done})
 	case f.Outcome == step.Failed && f.Failure != nil:
 		return jobFailed(f)
 	case f.Queued != "":
@@ -192,28 +204,29 @@ func failedCondition(f step.Failure) Condition {
 func jobFailed(f JobFacts) []Condition {
 	failed := failedCondition(*f.Failure)
 	reason, message := failed.Reason, failed.Message
+	retry, release := wayout.Retry(f.Node), wayout.Request("nfw", f.Node, "release")
 	stays := fmt.Sprintf("Node %s %s", f.Node, cmp.Or(service(string(f.Failure.Reason), f.Look), "stays out of service"))
 	switch {
 	case f.Held && blamesNobody(*f.Failure):
-		held := fmt.Sprintf("%s. Repair what is named, then set spec.requests.retry of nodefirmware/%s to a new value to have it checked, and updated "+
-			"where that is due, or spec.requests.release to return the node to service as it is.", stays, f.Node)
+		held := fmt.Sprintf("%s. Repair what is named. To have it checked, and updated where that is due: %s  To return the node to service as it is: %s",
+			stays, retry, release)
 		return append(stalled(reason, message+" "+held), failed, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, reason, held})
 	case f.Held && f.Rollback != nil:
-		held := fmt.Sprintf("%s, and nothing more is done to it. %s Repair it, then set spec.requests.retry of "+
-			"nodefirmware/%s to a new value to try again, or spec.requests.release to return the node to service as it is.",
-			stays, sentence(wayBack(*f.Rollback.Failure)), f.Node)
+		held := fmt.Sprintf("%s, and nothing more is done to it. %s Repair it. Then, to try again: %s  To return the node to service as it is: %s",
+			stays, sentence(wayBack(*f.Rollback.Failure)), retry, release)
 		return append(stalled(v1alpha1.ReasonNeedsIntervention, message+" "+held), failed,
 			Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonNeedsIntervention, held})
 	case f.Rollback != nil && f.Rollback.Done:
-		return append(stalled(reason, message+" The previous firmware runs again; the image is quarantined."), failed)
+		return append(stalled(reason, message+" The previous firmware runs again; the image is quarantined. To try again when that is lifted: "+retry), failed)
 	case f.Held:
-		held := fmt.Sprintf("%s. Fix the cause, then set spec.requests.retry of nodefirmware/%s to a new value to try "+
-			"again, or spec.requests.release to return the node to service as it is.", stays, f.Node)
+		held := fmt.Sprintf("%s. Fix the cause. Then, to try again: %s  To return the node to service as it is: %s", stays, retry, release)
 		return append(stalled(reason, message+" "+held), failed, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, reason, held})
 	case f.Released:
 		return append(stalled(v1alpha1.ReasonReleased, "The node was returned to service as requested. "+message), failed)
 	case f.SupersededBy != "":
 		return append(stalled(v1alpha1.ReasonSuperseded, fmt.Sprintf("Job %s took over the node. %s", f.SupersededBy, message)), failed)
+	case !f.Failure.Reason.Passing():
+		return append(stalled(reason, message+" To try again: "+retry), failed)
 	}
 	return append(stalled(reason, message), failed)
 }
@@ -280,7 +293,7 @@ func EndedByOperator(all []metav1.Condition) []metav1.Condition {
 func JobStranded(job, node string, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	message := fmt.Sprintf("Node %s does not exist any more, and the job had begun: its machine may still be at work, and the job keeps its "+
 		"place in the budget. If the machine comes back, the job is reported again. If it does not, make sure that it is switched off, then run: "+
-		"kubectl annotate firmwarejob %s %s=yes", node, job, v1alpha1.ConfirmGoneAnnotation)
+		"kubectl annotate fwj %s %s=yes", node, job, v1alpha1.ConfirmGoneAnnotation)
 	return Merge(old, generation, now, EndConditions, stalled(v1alpha1.ReasonNodeGone, message)...)
 }
 
@@ -304,9 +317,9 @@ func MachineName(m *v1alpha1.Machine) string {
 
 // JobNoHandler are the conditions of a job that the operator ends before it has begun, because no image is configured that
 // executes jobs on such a machine.
-func JobNoHandler(node string, m *v1alpha1.Machine, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+func JobNoHandler(namespace, node string, m *v1alpha1.Machine, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	message := fmt.Sprintf("No handler is configured for %s of node %s, so nothing was done. Add one to the file of the operator's --pod-handlers "+
-		"and restart the operator; an update that is still desired is then planned again automatically.", MachineName(m), node)
+		"and restart the operator; an update that is still desired is then planned again automatically: %s", MachineName(m), node, wayout.Handlers(namespace))
 	want := append(stalled(v1alpha1.ReasonNoRunner, message),
 		Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonNoRunner, message})
 	return Merge(old, generation, now, EndConditions, want...)
@@ -319,8 +332,8 @@ func jobCancelling(f JobFacts) []Condition {
 	case f.Outcome != "" || f.Cancelling == "":
 		return nil
 	case f.Cancelling == step.GracePeriod:
-		c.Message = fmt.Sprintf("Step %s has until %s to end by itself, and no other step begins. Set spec.cancel.mode to Force to end it at once.",
-			f.Step, f.GraceUntil.UTC().Format(time.RFC3339))
+		c.Message = fmt.Sprintf("Step %s has until %s to end by itself, and no other step begins. To end it at once: %s",
+			f.Step, f.GraceUntil.UTC().Format(time.RFC3339), wayout.Set("fwj", f.Name, `"cancel":{"mode":"Force"}`))
 	case f.Failure != nil:
 		c.Message = fmt.Sprintf("The job has already failed, and step %s, which follows from that, cannot be cancelled. Wait for it to end.", f.Step)
 	case f.Cancelling == step.WriteRunning && f.CancelForce:

@@ -12,6 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -57,6 +58,10 @@ func TestJobConditions(t *testing.T) {
 		"complete": {
 			status.JobFacts{Outcome: step.Complete, MaintenanceRequested: true, MaintenanceEnded: true, Summary: "done"},
 			[]string{"Complete=True/Succeeded", "MaintenanceReady=False/Released", "Ready=True/Succeeded"}, kstatus.CurrentStatus,
+		},
+		"complete, and slow to boot since": {
+			status.JobFacts{Outcome: step.Complete, Summary: "done", Slow: "the node took 5m0s to boot"},
+			[]string{"Complete=True/Succeeded", "Ready=True/Succeeded"}, kstatus.CurrentStatus,
 		},
 		"failed before the maintenance": {
 			status.JobFacts{Outcome: step.Failed, Failure: &step.Failure{Reason: step.ImageRejected, Message: "m", Step: "preflight"}},
@@ -161,9 +166,8 @@ func TestHeldJobNamesBothWaysOut(t *testing.T) {
 	f := status.JobFacts{Outcome: step.Failed, Held: true, Node: "n1", Failure: &step.Failure{Reason: step.Unhealthy, Message: "m", Step: "health"}}
 	for _, c := range status.Job(f, nil, 1, time.Unix(0, 0)) {
 		if c.Type == v1alpha1.ConditionHeld {
-			assert.Contains(t, c.Message, "spec.requests.retry")
-			assert.Contains(t, c.Message, "spec.requests.release")
-			assert.Contains(t, c.Message, "nodefirmware/n1")
+			assert.Contains(t, c.Message, wayout.Retry("n1"))
+			assert.Contains(t, c.Message, wayout.Request("nfw", "n1", "release"))
 		}
 	}
 }
@@ -179,6 +183,20 @@ func TestWhatCouldEndAWriteIsAConditionOfItsJob(t *testing.T) {
 	c = condition(status.JobFacts{Unprotected: "no systemd here", Uninhibited: "no bus"})
 	assert.Equal(t, v1alpha1.ReasonWriteUnprotected, c.Reason, "what a deleted pod ends is the greater danger")
 	assert.Regexp(t, "do not delete the daemon's pod.*no systemd here; .*no bus", c.Message)
+}
+
+// Where the policy does not require that a disk opens by itself, who looks at the job reads that it may not.
+func TestAPassphraseAtTheRebootIsSaid(t *testing.T) {
+	f := status.JobFacts{Locked: "of the disk sda3 only the TPM has a key", Unguarded: "the kubelet has no staticPodPath", Guarded: true}
+	c := guarded(f)
+	assert.Equal(t, metav1.ConditionFalse, c.Status)
+	assert.Equal(t, v1alpha1.ReasonUnlockUnavailable, c.Reason)
+	assert.Contains(t, c.Message, "Somebody may have to type a passphrase at the reboot, and the rollout policy does not require Unlock: of the disk sda3")
+	assert.Contains(t, c.Message, "staticPodPath")
+	f.Unprotected = "no systemd here"
+	assert.Equal(t, v1alpha1.ReasonWriteUnprotected, guarded(f).Reason)
+	f = status.JobFacts{Locked: f.Locked, Outcome: step.Complete}
+	assert.Empty(t, guarded(f), "the reboot is over")
 }
 
 // That nothing watches what a node reaches does not show by itself.
@@ -223,11 +241,25 @@ func TestHeldSaysWhatToDo(t *testing.T) {
 	held := func() string {
 		return meta.FindStatusCondition(status.Job(f, nil, 1, time.Unix(0, 0)), v1alpha1.ConditionHeld).Message
 	}
-	assert.Contains(t, held(), "Repair what is named, then set spec.requests.retry of nodefirmware/n1 to a new value")
-	assert.Contains(t, held(), "spec.requests.release")
+	assert.Contains(t, held(), "Repair what is named. To have it checked, and updated where that is due: "+wayout.Retry("n1"))
+	assert.Contains(t, held(), wayout.Request("nfw", "n1", "release"))
 	f.Failure.Blames = []string{"nic0"}
 	assert.Contains(t, held(), "The previous firmware runs again. Repair it")
 	assert.NotContains(t, held(), "not restored")
 	f.Rollback.Failure.Reason = step.RollbackUnavailable
 	assert.Contains(t, held(), "It was not restored: the previous firmware")
+}
+
+// A node that boots slowly is up, so its job has succeeded and says so in the same message.
+func TestSlowBootIsSaid(t *testing.T) {
+	const slow = "the node took 5m20s to boot, 1m20s before the update; two boots in a row were slow"
+	f := status.JobFacts{Outcome: step.Complete, Summary: "nic0 runs 2.0.", Slow: slow}
+	for _, condition := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionComplete} {
+		c := meta.FindStatusCondition(status.Job(f, nil, 1, time.Unix(0, 0)), condition)
+		assert.Equal(t, "nic0 runs 2.0. The node took 5m20s to boot, 1m20s before the update; two boots in a row were slow.", c.Message)
+	}
+	node := status.NodeFacts{Verdict: &status.VerdictFacts{Healthy: true, Job: "j", Complaints: []string{slow}}}
+	c := meta.FindStatusCondition(status.Node(node, nil, 1, time.Unix(0, 0)), v1alpha1.ConditionHealthy)
+	assert.Equal(t, metav1.ConditionTrue, c.Status)
+	assert.Contains(t, c.Message, "as healthy as before it. The node took 5m20s to boot")
 }

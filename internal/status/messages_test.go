@@ -31,6 +31,7 @@ var speakers = map[string]string{
 	"internal/status/device.go":      "NodeDevice",
 	"internal/status/assignment.go":  "NodeDevice",
 	"internal/status/template.go":    "FirmwareTemplate",
+	"internal/status/onnode.go":      "Node",
 	"internal/status/policy.go":      "RolloutPolicy",
 	"internal/status/source.go":      "FirmwareSource",
 	"internal/status/quarantine.go":  "FirmwareQuarantine",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
@@ -110,14 +111,10 @@ func (v VerdictFacts) condition() Condition {
 		c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonPending
 		c.Message = fmt.Sprintf("Job %s judged the node under another boot; the next job judges it again.", v.Job)
 	case v.Healthy:
-		c.Message = fmt.Sprintf("After job %s the node was as healthy as before it.", v.Job)
+		c.Message = strings.TrimSpace(fmt.Sprintf("After job %s the node was as healthy as before it. %s", v.Job, bounded(sentences(v.Complaints))))
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnhealthy
-		var complaints []string
-		for _, said := range v.Complaints {
-			complaints = append(complaints, sentence(said))
-		}
-		c.Message = strings.TrimSpace(fmt.Sprintf("After job %s the node was not as healthy as before it. %s", v.Job, bounded(complaints)))
+		c.Message = strings.TrimSpace(fmt.Sprintf("After job %s the node was not as healthy as before it. %s", v.Job, bounded(sentences(v.Complaints))))
 	}
 	return c
 }
@@ -142,7 +139,7 @@ func degraded(f NodeFacts) []Condition {
 		parts = append(parts, bounded(problems)+" Every scan tries again; nothing is removed from the list meanwhile.")
 	}
 	if tools := append(unused, used...); len(tools) > 0 {
-		parts = append(parts, bounded(tools)+" Restart the daemon to check them again.")
+		parts = append(parts, bounded(tools)+" To have them looked at again when another version is installed: "+wayout.RestartDaemon(f.Node))
 	}
 	if len(parts) == 0 {
 		return nil
@@ -178,7 +175,7 @@ func nodeReady(f NodeFacts) []Condition {
 
 // heldMessage always contains the next steps: the message of the failure is cut to leave room for them.
 func heldMessage(f NodeFacts) string {
-	retry, release := patchNow(f.Node, "retry"), patchNow(f.Node, "release")
+	retry, release := wayout.Retry(f.Node), wayout.Request("nfw", f.Node, "release")
 	stays := "stays in maintenance, powered on"
 	if said := service(f.Held.Reason, f.Held.Look); said != "" {
 		stays = text.Clip(said, mentionedBytes)
@@ -258,6 +255,15 @@ func orUnknown[T ~string](s T) string {
 	return string(s)
 }
 
+// sentences gives each message the form of a sentence.
+func sentences(all []string) []string {
+	out := make([]string, len(all))
+	for i, s := range all {
+		out[i] = sentence(s)
+	}
+	return out
+}
+
 // sentence gives a message the form of a sentence.
 func sentence(s string) string {
 	s = strings.TrimSpace(s)
@@ -268,7 +274,7 @@ func sentence(s string) string {
 	if !strings.HasPrefix(s, "http") {
 		s = string(unicode.ToUpper(first)) + s[size:]
 	}
-	if !strings.HasSuffix(s, ".") {
+	if !strings.HasSuffix(s, ".") && !strings.HasSuffix(s, `}'`) && !strings.HasSuffix(s, `}"`) { // a command that can be copied
 		s += "."
 	}
 	return s
@@ -283,8 +289,10 @@ type Silence struct {
 	Since *metav1.Time
 	// NodeNotReady says that the Node itself does not.
 	NodeNotReady bool
-	// Pod of the daemon; empty where there is none. Trouble is what keeps it from being ready; empty where it is ready.
+	// Pod of the daemon; empty where there is none. Trouble is what keeps it from being ready, or how it ended since; empty for neither.
 	Namespace, Pod, Trouble string
+	// Ended says that the log of a daemon that ended is there.
+	Ended bool
 }
 
 // Daemon brings the condition DaemonReady of a NodeFirmware up to date. A daemon whose pod was never found wanting is not mentioned.
@@ -321,8 +329,12 @@ func (s *Silence) condition() Condition {
 		c.Message = fmt.Sprintf("The daemon %s, and has no pod on the node: the nodeSelector or the tolerations of its DaemonSet leave the node out, "+
 			"or there is no DaemonSet. To compare: kubectl -n %s describe daemonset", since, s.Namespace)
 	default:
-		c.Message = fmt.Sprintf("The daemon %s. Its pod: %s To see more: kubectl -n %s describe pod %s", since,
-			text.Clip(sentence(s.Trouble), mentionedBytes), s.Namespace, s.Pod)
+		more := "describe pod " + s.Pod
+		if s.Ended {
+			more = "logs " + s.Pod + " --previous"
+		}
+		c.Message = fmt.Sprintf("The daemon %s. Its pod: %s To see more: kubectl -n %s %s", since,
+			text.Clip(sentence(s.Trouble), mentionedBytes), s.Namespace, more)
 	}
 	return c
 }

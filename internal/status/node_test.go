@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	nfstatus "github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
@@ -33,7 +34,8 @@ func TestNamesUntestedTools(t *testing.T) {
 	got := meta.FindStatusCondition(nfstatus.Node(nfstatus.NodeFacts{Tools: all}, nil, 1, noon), v1alpha1.ConditionDegraded)
 	require.NotNil(t, got)
 	assert.Equal(t, v1alpha1.ReasonToolUnsupported, got.Reason)
-	assert.Equal(t, "mstflint: version 4.9.0 is not it; install another. fwupdtool: it is newer. Restart the daemon to check them again.", got.Message)
+	assert.Equal(t, "mstflint: version 4.9.0 is not it; install another. fwupdtool: it is newer. "+
+		"To have them looked at again when another version is installed: "+wayout.RestartDaemon(""), got.Message)
 	got = meta.FindStatusCondition(nfstatus.Node(nfstatus.NodeFacts{Tools: all[2:]}, nil, 1, noon), v1alpha1.ConditionDegraded)
 	require.NotNil(t, got)
 	assert.Equal(t, v1alpha1.ReasonToolUnsupported, got.Reason)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -30,7 +31,7 @@ func Pins(node string, unmatched []match.UnmatchedPin, old []metav1.Condition, g
 	return Merge(old, generation, now, PinConditions, Condition{
 		v1alpha1.ConditionPinsUnmatched, metav1.ConditionTrue, v1alpha1.ReasonNoMatch, fmt.Sprintf(
 			"%s Until a pin matches or is removed, templates assign nothing to the devices that it may mean. To compare: kubectl get ndev -o wide "+
-				"--field-selector spec.nodeName=%s", strings.Join(said, " "), node),
+				"--field-selector spec.nodeName=%s  To correct it: %s", strings.Join(said, " "), node, wayout.Edit("nfw", node)),
 	})
 }
 

@@ -29,7 +29,7 @@ func TestPinsUnmatched(t *testing.T) {
 	assert.Equal(t, int64(3), c.ObservedGeneration)
 	assert.Equal(t, `Pin "stay" matches no device: n1-nic is closest, but differs in vendor (the device reports 15b3, Mellanox), boardIDs (the device reports no value). `+
 		`Pin "disk" matches no device: the node has none of class Disk. Until a pin matches or is removed, templates assign nothing to the devices that it may mean. `+
-		`To compare: kubectl get ndev -o wide --field-selector spec.nodeName=n1`, c.Message)
+		`To compare: kubectl get ndev -o wide --field-selector spec.nodeName=n1  To correct it: kubectl edit nfw n1`, c.Message)
 	assert.Equal(t, daemons, nfstatus.Pins("n1", nil, next, 3, noon))
 
 	for range 62 {

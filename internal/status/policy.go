@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -21,11 +23,12 @@ var PolicyConditions = []string{
 
 // PolicyFacts is what one pass decided about a RolloutPolicy.
 type PolicyFacts struct {
+	Name string
 	// Outcome of the pass: ledger, queue and counters.
 	Outcome schedule.Outcome
 	// Refused is how many nodes are not queued because the queue is full.
 	Refused int
-	// Invalid says why the spec cannot be worked with; empty when it can.
+	// Invalid says why the spec is invalid; empty when it is valid.
 	Invalid string
 	// Stopped says which part of the spec stops the pool; empty when none does.
 	Stopped string
@@ -42,7 +45,7 @@ type PolicyFacts struct {
 func Policy(f PolicyFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	want := append(policyReady(f), policyComplete(f))
 	if f.Outcome.Conflict != nil {
-		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonConflict, policyConflict(f.Outcome)})
+		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonConflict, policyConflict(f.Name, f.Outcome)})
 	}
 	return Merge(old, generation, now, PolicyConditions, want...)
 }
@@ -51,35 +54,40 @@ func policyReady(f PolicyFacts) []Condition {
 	o := f.Outcome
 	switch {
 	case f.Invalid != "":
-		return stalled(v1alpha1.ReasonInvalidSpec, f.Invalid+". Correct the spec; until then the policy selects no node, and the policy named default admits no node that it may be meant for.")
+		return stalled(v1alpha1.ReasonInvalidSpec, f.Invalid+". Until the spec is corrected the policy selects no node, and the policy named default admits no node that it may be meant for: "+
+			wayout.Edit("rp", f.Name))
 	case f.Stopped != "":
-		return stalled(v1alpha1.ReasonInvalidSpec, f.Stopped+". Correct the spec; until then no job of the pool is admitted. What runs finishes.")
+		return stalled(v1alpha1.ReasonInvalidSpec, f.Stopped+". What runs finishes. Until the spec is corrected no job of the pool is admitted: "+wayout.Edit("rp", f.Name))
 	case o.Conflict != nil:
-		return stalled(v1alpha1.ReasonConflict, policyConflict(o))
+		return stalled(v1alpha1.ReasonConflict, policyConflict(f.Name, o))
+	case f.Paused && len(o.Held) > 0:
+		return stalled(v1alpha1.ReasonPaused, fmt.Sprintf("Paused, and %s after a failed job: %s. To return it to service as it is: %s  To try again, request a retry, which "+
+			"a paused policy does not admit, and continue: %s && %s", text.Quantity(len(o.Held), "node is held", "nodes are held"), heldNodes(o),
+			wayout.Request("nfw", o.Held[0], "release"), wayout.Retry(o.Held[0]), wayout.State("rp", f.Name, v1alpha1.RolloutActive)))
 	case f.Paused && len(o.Queue) == 0 && len(o.Ledger) == 0:
-		return ready(v1alpha1.ReasonPaused, "Paused; no node waits.")
+		return ready(v1alpha1.ReasonPaused, "Paused; no node waits. To continue: "+wayout.State("rp", f.Name, v1alpha1.RolloutActive))
 	case f.Paused:
-		return ready(v1alpha1.ReasonPaused, fmt.Sprintf("Paused: %s, %s. Set state to Active to continue.",
-			text.Quantity(len(o.Queue), "job waits", "jobs wait"), finishing(o)))
+		return ready(v1alpha1.ReasonPaused, fmt.Sprintf("Paused: %s, %s. To continue: %s",
+			text.Quantity(len(o.Queue), "job waits", "jobs wait"), finishing(o), wayout.State("rp", f.Name, v1alpha1.RolloutActive)))
 	case f.Aborted:
-		return ready(v1alpha1.ReasonAborted, fmt.Sprintf("Aborted: nothing is queued for the pool, %s, %s. Set state to Active to start again.",
-			text.Quantity(len(o.Queue), "job waits to be withdrawn", "jobs wait to be withdrawn"), finishing(o)))
+		return ready(v1alpha1.ReasonAborted, fmt.Sprintf("Aborted: nothing is queued for the pool, %s, %s. To start again: %s",
+			text.Quantity(len(o.Queue), "job waits to be withdrawn", "jobs wait to be withdrawn"), finishing(o), wayout.State("rp", f.Name, v1alpha1.RolloutActive)))
 	case needsPerson(o) != nil:
 		return stalled(string(needsPerson(o).Reason), rolloutMessage(o, *needsPerson(o)))
 	case isClosed(o) && o.Window.Opens.IsZero():
-		return stalled(v1alpha1.ReasonNeverOpens, fmt.Sprintf("%s Until the windows are changed no job of the pool is admitted.",
-			sentence(schedule.Opening(o.Window))))
+		return stalled(v1alpha1.ReasonNeverOpens, fmt.Sprintf("%s Until the windows are changed no job of the pool is admitted. To change them: %s",
+			sentence(schedule.Opening(o.Window)), wayout.Edit("rp", f.Name)))
 	case o.TooLong > 0:
 		return stalled(v1alpha1.ReasonNeverOpens, fmt.Sprintf("A waiting job is expected to take %s, and none of the next windows is that long. "+
-			"Lengthen a window, or shorten those with the effect Deny; shorter jobs go on.", o.TooLong))
+			"Lengthen a window, or shorten those with the effect Deny; shorter jobs go on. To change them: %s", o.TooLong, wayout.Edit("rp", f.Name)))
 	case f.Selects && o.Nodes == 0 && len(o.Queue) == 0 && len(o.Ledger) == 0:
 		return ready(v1alpha1.ReasonNoMatch, "spec.nodeSelector selects no node, so the policy does nothing yet. If nodes should be in it, compare "+
 			"their labels: kubectl get nodes --show-labels.")
 	case len(o.Queue) == 0 && len(o.Ledger) == 0:
 		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("No job waits for one of the %s.", text.Quantity(o.Nodes, "node", "nodes")))
 	case o.Budget == 0 && len(o.Queue) > 0:
-		return stalled(v1alpha1.ReasonBudgetExhausted, fmt.Sprintf("%s, but maxUnavailable %s admits no node; raise it to continue.",
-			text.Quantity(len(o.Queue), "job waits", "jobs wait"), f.MaxUnavailable))
+		return stalled(v1alpha1.ReasonBudgetExhausted, fmt.Sprintf("%s, but maxUnavailable %s admits no node. To continue: %s",
+			text.Quantity(len(o.Queue), "job waits", "jobs wait"), f.MaxUnavailable, wayout.Set("rp", f.Name, `"maxUnavailable":1`)))
 	case len(o.Held) > 0 && len(o.Held) == len(o.Ledger) && (len(o.Queue) == 0 || o.Unavailable >= o.Budget):
 		return stalled(v1alpha1.ReasonBudgetExhausted, held(o))
 	case isClosed(o) && len(o.Queue) > 0:
@@ -100,8 +108,20 @@ func policyReady(f PolicyFacts) []Condition {
 	if f.Refused > 0 {
 		refused = fmt.Sprintf(" %s refused until fewer than maxQueued wait.", text.Quantity(f.Refused, "more node is", "more nodes are"))
 	}
-	return reconciling(v1alpha1.ReasonProgressing, fmt.Sprintf("%s admitted, %s; %d of %d unavailable.%s",
-		text.Quantity(len(o.Ledger), "node is", "nodes are"), text.Quantity(len(o.Queue), "job waits", "jobs wait"), o.Unavailable, o.Budget, refused))
+	return reconciling(v1alpha1.ReasonProgressing, fmt.Sprintf("%s admitted, %s; %d of %d unavailable.%s%s",
+		text.Quantity(len(o.Ledger), "node is", "nodes are"), text.Quantity(len(o.Queue), "job waits", "jobs wait"), o.Unavailable, o.Budget, limits(o), refused))
+}
+
+// limits says what keeps the first node that could go though its pool has budget left: its rack, the quorum, that it is not Ready. What waves
+// wait for is in status.rollouts.
+func limits(o schedule.Outcome) string {
+	at := slices.IndexFunc(o.Queue, func(w schedule.Waiting) bool {
+		return w.Message != "" && (w.Reason == schedule.BudgetExhausted || w.Reason == schedule.OutsideWindow || w.Reason == schedule.NodeNotReady)
+	})
+	if at < 0 || o.Unavailable >= o.Budget {
+		return ""
+	}
+	return fmt.Sprintf(" Node %s waits (%s): %s", o.Queue[at].Node, o.Queue[at].Reason, o.Queue[at].Message)
 }
 
 // finishing says what the admitted nodes of a pool do that admits no more: those that are held never end by themselves.
@@ -141,8 +161,8 @@ func firstRollout(o schedule.Outcome, is func(schedule.RolloutState) bool) *sche
 }
 
 func rolloutMessage(o schedule.Outcome, r schedule.RolloutState) string {
-	return fmt.Sprintf("%s %s, %s.", r.Message, text.Quantity(len(o.Ledger), "node is admitted", "nodes are admitted"),
-		text.Quantity(len(o.Queue), "job waits", "jobs wait"))
+	return fmt.Sprintf("%s, %s. %s", text.Quantity(len(o.Ledger), "node is admitted", "nodes are admitted"),
+		text.Quantity(len(o.Queue), "job waits", "jobs wait"), r.Message)
 }
 
 // policyComplete is for those who wait for the end of a rollout: a paused policy is as its spec wants it, and not complete while
@@ -167,29 +187,44 @@ func policyComplete(f PolicyFacts) Condition {
 const maxNamed = 5
 
 func held(o schedule.Outcome) string {
-	named := o.Held[:min(len(o.Held), maxNamed)]
 	return fmt.Sprintf("%s after a failed job and %s: %s. To try again: %s. To return it to service as it is: %s",
-		text.Quantity(len(o.Held), "node is held", "nodes are held"), text.Quantity(len(o.Queue), "job waits", "jobs wait"), strings.Join(named, ", "),
-		patchNow(named[0], "retry"), patchNow(named[0], "release"))
+		text.Quantity(len(o.Held), "node is held", "nodes are held"), text.Quantity(len(o.Queue), "job waits", "jobs wait"), heldNodes(o),
+		wayout.Retry(o.Held[0]), wayout.Request("nfw", o.Held[0], "release"))
 }
 
-func policyConflict(o schedule.Outcome) string {
+func heldNodes(o schedule.Outcome) string {
+	return strings.Join(o.Held[:min(len(o.Held), maxNamed)], ", ")
+}
+
+func policyConflict(name string, o schedule.Outcome) string {
 	c := o.Conflict
 	named := strings.Join(c.With[:min(len(c.With), maxNamed)], ", ")
-	return fmt.Sprintf("%s also selected by %s (first: %s), so no job is admitted there. Change a nodeSelector so that only one policy selects them.",
-		text.Quantity(c.Nodes, "node is", "nodes are"), named, c.Node)
+	return fmt.Sprintf("%s also selected by %s (first: %s), so no job is admitted there. Change a nodeSelector so that only one policy selects them: %s",
+		text.Quantity(c.Nodes, "node is", "nodes are"), named, c.Node, wayout.Edit("rp", name))
 }
 
-// JobAdmitted is the Admitted condition of a job that has a place in the ledger of a policy.
-func JobAdmitted(policy string) Condition {
-	return Condition{v1alpha1.ConditionAdmitted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, fmt.Sprintf("Rollout policy %s admitted the node.", policy)}
+// JobAdmitted is the Admitted condition of a job that has a place in the ledger of a policy. Where its node is the only one of the cluster,
+// drained says by whom nodes are drained there, as in config.Operator; it is empty otherwise.
+func JobAdmitted(a schedule.Admission, drained string) Condition {
+	var pinned string
+	if a.PassesWaves {
+		pinned = " The job waited for no wave because a pin of the node selects the firmware."
+	}
+	alone := map[string]string{
+		config.MaintenanceDrain: "The firmware-operator drains it and stays on it.",
+		config.MaintenanceOperator: "The maintenance-operator drains it. If that evicts itself, nothing says that the node is drained: have the " +
+			"firmware-operator drain, which stays on it (--maintenance=Drain).",
+	}[drained]
+	if alone != "" {
+		alone = " It is the only node of the cluster, so what is evicted waits as Pending until it is back. " + alone
+	}
+	return Condition{v1alpha1.ConditionAdmitted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, fmt.Sprintf("Rollout policy %s admitted the node.%s%s", a.Policy, pinned, alone)}
 }
 
 // JobWaiting is the Admitted condition of a job that waits. One that waits for its wave is told so once, and not each time that
-// the waves before it get on: the policy says that with numbers, in one object instead of thousands.
+// the waves before it get on: the policy says that with numbers, in one object instead of thousands. Any other cause is told as it is.
 func JobWaiting(w schedule.Waiting) Condition {
-	switch w.Reason {
-	case schedule.WaitingForWave, schedule.WaveEmpty:
+	if w.ForWave {
 		w.Reason = schedule.WaitingForWave
 		w.Message = fmt.Sprintf("The open wave does not include node %s yet. What it waits for is in status.rollouts of rolloutpolicy/%s.",
 			w.Node, w.Policy)

@@ -42,29 +42,35 @@ func TestPolicyConditions(t *testing.T) {
 		},
 		"a budget of nothing": {
 			status.PolicyFacts{MaxUnavailable: "0%", Outcome: schedule.Outcome{Nodes: 9, Queue: queue(4)}},
-			v1alpha1.ReasonBudgetExhausted, "4 jobs wait, but maxUnavailable 0% admits no node; raise it to continue.", kstatus.FailedStatus,
+			v1alpha1.ReasonBudgetExhausted, "4 jobs wait, but maxUnavailable 0% admits no node. To continue: kubectl patch rp p --type merge -p '{\"spec\":{\"maxUnavailable\":1}}'", kstatus.FailedStatus,
 		},
 		"a paused policy is as its spec wants it": {
 			status.PolicyFacts{Paused: true, Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Ledger: ledger(1), Queue: queue(2)}},
-			v1alpha1.ReasonPaused, "Paused: 2 jobs wait, 1 admitted node finishes. Set state to Active to continue.", kstatus.CurrentStatus,
+			v1alpha1.ReasonPaused, "Paused: 2 jobs wait, 1 admitted node finishes. To continue: kubectl patch rp p --type merge -p '{\"spec\":{\"state\":\"Active\"}}'", kstatus.CurrentStatus,
 		},
 		"a paused policy says who is held": {
 			status.PolicyFacts{Paused: true, Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Ledger: ledger(2), Held: []string{"n1"}}},
-			v1alpha1.ReasonPaused, "Paused: 0 jobs wait, 1 admitted node finishes, 1 node is held and needs a person: n1.", kstatus.CurrentStatus,
+			v1alpha1.ReasonPaused, "Paused, and 1 node is held after a failed job: n1. To return it to service as it is: kubectl patch nfw n1", kstatus.FailedStatus,
+		},
+		"a rack is the limit, and not the pool": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 3, Unavailable: 1, Ledger: ledger(1), Queue: []schedule.Waiting{
+				{Entry: schedule.Entry{Node: "n2"}, Reason: schedule.BudgetExhausted, Message: "1 of 1 in rack r1 by policy p."},
+			}}},
+			v1alpha1.ReasonProgressing, "1 of 3 unavailable. Node n2 waits (BudgetExhausted): 1 of 1 in rack r1 by policy p.", kstatus.InProgressStatus,
 		},
 		"a halt is told before a wave that waits": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Queue: queue(2), Rollouts: []schedule.RolloutState{
 				{Waiting: 1, Reason: schedule.WaveEmpty, Message: "Wave canary selects nobody."},
 				{Waiting: 1, Reason: schedule.RolloutHalted, Message: "The update is halted."},
 			}}},
-			v1alpha1.ReasonRolloutHalted, "The update is halted. 0 nodes are admitted, 2 jobs wait.", kstatus.FailedStatus,
+			v1alpha1.ReasonRolloutHalted, "0 nodes are admitted, 2 jobs wait. The update is halted.", kstatus.FailedStatus,
 		},
 		"a wave that soaks, while another update waits for nobody": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Queue: queue(2), Rollouts: []schedule.RolloutState{
 				{Reason: schedule.RolloutHalted, Message: "The update that no node waits for is halted."},
 				{Waiting: 2, Soaks: opens, Message: "Wave canary soaks."},
 			}}},
-			v1alpha1.ReasonWaitingForWave, "Wave canary soaks. 0 nodes are admitted, 2 jobs wait.", kstatus.InProgressStatus,
+			v1alpha1.ReasonWaitingForWave, "0 nodes are admitted, 2 jobs wait. Wave canary soaks.", kstatus.InProgressStatus,
 		},
 		"nodes that are down use the budget up": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Unavailable: 1, Queue: queue(2)}},
@@ -84,11 +90,11 @@ func TestPolicyConditions(t *testing.T) {
 		},
 		"an invalid selector": {
 			status.PolicyFacts{Invalid: "spec.nodeSelector: no such operator"},
-			v1alpha1.ReasonInvalidSpec, "spec.nodeSelector: no such operator. Correct the spec", kstatus.FailedStatus,
+			v1alpha1.ReasonInvalidSpec, "spec.nodeSelector: no such operator. Until the spec is corrected", kstatus.FailedStatus,
 		},
-		"windows that cannot be worked with": {
+		"invalid windows": {
 			status.PolicyFacts{Stopped: "spec.windows[1].schedule: no"},
-			v1alpha1.ReasonInvalidSpec, "spec.windows[1].schedule: no. Correct the spec; until then no job of the pool is admitted.", kstatus.FailedStatus,
+			v1alpha1.ReasonInvalidSpec, "spec.windows[1].schedule: no. What runs finishes. Until the spec is corrected no job of the pool is admitted: kubectl edit rp p", kstatus.FailedStatus,
 		},
 		"no window is open": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Unavailable: 1, Ledger: ledger(1), Queue: queue(2), Window: closed}},
@@ -122,6 +128,7 @@ func TestPolicyConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := &v1alpha1.RolloutPolicy{}
 			p.Generation, p.Status.ObservedGeneration = 3, 3
+			c.facts.Name = "p"
 			p.Status.Conditions = status.Policy(c.facts, nil, 3, time.Unix(0, 0))
 			ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 			require.NotNil(t, ready)

@@ -31,9 +31,9 @@ func Quarantine(q *v1alpha1.FirmwareQuarantine, now time.Time) []metav1.Conditio
 func QuarantineMessage(q *v1alpha1.FirmwareQuarantine) string {
 	r := quarantine.First(q)
 	const confirm = "Confirmed forbids it on every node."
-	lift := " If the image is not at fault, set spec.state to Lifted."
+	lift := " If the image is not at fault: " + quarantine.Lift(q)
 	if q.Spec.State == v1alpha1.QuarantineLifted {
-		lift = " It was reported since it was lifted. If the image is not at fault, set spec.state to Active, then to Lifted."
+		lift = " It was reported since it was lifted. If the image is not at fault: " + quarantine.Lift(q)
 	}
 	switch {
 	case q.Spec.State == v1alpha1.QuarantineConfirmed:
@@ -48,7 +48,7 @@ func QuarantineMessage(q *v1alpha1.FirmwareQuarantine) string {
 		return fmt.Sprintf("Flashed on every node: %s in job %s, which may have another cause. A second node quarantines it; the state %s",
 			unsure(r), r.Job, confirm)
 	case q.Status.Scope == v1alpha1.QuarantinePolicies:
-		return fmt.Sprintf("Flashed on no node of policy %s: %s.%s If it is, %s", strings.Join(quarantine.Policies(q), ", "), reported(q, r), lift, confirm)
+		return fmt.Sprintf("Flashed on no node of policy %s: %s. The state %s%s", strings.Join(quarantine.Policies(q), ", "), reported(q, r), confirm, lift)
 	}
 	return fmt.Sprintf("Flashed on no node: %s.%s", reported(q, r), lift)
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -20,22 +21,22 @@ func TestQuarantineMessages(t *testing.T) {
 	}
 	a, b := report("a-1", "a", "gpu", v1alpha1.ReportCounted), report("b-1", "b", "web", v1alpha1.ReportCounted)
 	lifted, withdrawn := report("c-1", "c", "gpu", v1alpha1.ReportLifted), report("d-1", "d", "gpu", v1alpha1.ReportWithdrawn)
-	const lift = " If the image is not at fault, set spec.state to Lifted."
-	const confirm = "Confirmed forbids it on every node."
+	const lifts = `kubectl patch fwq q --type merge -p '{"spec":{"state":"Lifted"}}'`
+	const lift, confirm = " If the image is not at fault: " + lifts, "Confirmed forbids it on every node."
 	for want, c := range map[string]struct {
 		state   v1alpha1.QuarantineState
 		scope   v1alpha1.QuarantineScope
 		reports []v1alpha1.QuarantineReport
 	}{
-		"Flashed on no node of policy gpu: job a-1 on node a: link of port 1 is down." + lift + " If it is, " + confirm: {
+		"Flashed on no node of policy gpu: job a-1 on node a: link of port 1 is down. The state " + confirm + lift: {
 			v1alpha1.QuarantineActive, v1alpha1.QuarantinePolicies, []v1alpha1.QuarantineReport{lifted, a},
 		},
 		"Flashed on no node: job a-1 on node a: link of port 1 is down; 1 other node reported it too." + lift: {
 			v1alpha1.QuarantineActive, v1alpha1.QuarantineFleet, []v1alpha1.QuarantineReport{a, b},
 		},
 		"Flashed on no node: a person confirmed it." + lift: {v1alpha1.QuarantineConfirmed, v1alpha1.QuarantineFleet, nil},
-		"Flashed on no node of policy gpu: job a-1 on node a: link of port 1 is down. It was reported since it was lifted. If the image is not at " +
-			"fault, set spec.state to Active, then to Lifted. If it is, " + confirm: {
+		"Flashed on no node of policy gpu: job a-1 on node a: link of port 1 is down. The state " + confirm + " It was reported since it was " +
+			"lifted. If the image is not at fault: " + strings.ReplaceAll(lifts, "Lifted", "Active") + " && " + lifts: {
 			v1alpha1.QuarantineLifted, v1alpha1.QuarantinePolicies, []v1alpha1.QuarantineReport{a},
 		},
 		"Flashed on every node: node a missed only its network in job a-1, which may have another cause. A second node quarantines it; the state " + confirm: {

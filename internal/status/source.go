@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -27,6 +28,7 @@ const (
 
 // SourceFacts is what one pass over a FirmwareSource found out.
 type SourceFacts struct {
+	Name string
 	// Reached is the stage that failed or is under way; all before it ended well.
 	Reached SourceStage
 	// Err is why it failed; nil while it is under way.
@@ -114,8 +116,14 @@ func sourceReady(f SourceFacts) Condition {
 			text.Quantity(f.Images, "image", "images"), text.Quantity(f.Files, "file", "files"))
 	case f.Err != nil && f.Transient:
 		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" It is tried again."
+		if f.Reason == v1alpha1.ReasonDownloadFailed {
+			c.Message += " To correct the source: " + wayout.Edit("fws", f.Name)
+		}
+	case f.Err != nil && isSignature(f.Reason):
+		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" Nothing new is accepted from this source until it is signed: a signature at the same "+
+			"address is looked at every 10 minutes. To correct the source: "+wayout.Edit("fws", f.Name)
 	case f.Err != nil:
-		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" Nothing new is accepted from this source until it is corrected."
+		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" Nothing new is accepted from this source until it is corrected: "+wayout.Edit("fws", f.Name)
 	default:
 		c.Message = fmt.Sprintf("Fetching and verifying %s.", text.Quantity(f.Files, "file", "files"))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -21,20 +22,20 @@ var TemplateConditions = []string{
 // Template maps the tally of a FirmwareTemplate to its conditions. The template is Ready when a device matches and every
 // one that it assigns firmware to runs it, or when it is paused; Reconciling while a device can still get there without a
 // person, be it one that does not exist yet; Stalled when nothing continues until a person acts.
-func Template(t match.Tally, old []metav1.Condition, now time.Time) []metav1.Condition {
-	want := templateReady(t)
+func Template(name string, t match.Tally, old []metav1.Condition, now time.Time) []metav1.Condition {
+	want := templateReady(name, t)
 	if t.Conflicting > 0 {
 		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonConflict, templateConflict(t)})
 	}
 	return Merge(old, t.Generation, now, TemplateConditions, want...)
 }
 
-func templateReady(t match.Tally) []Condition {
+func templateReady(name string, t match.Tally) []Condition {
 	trouble, reason := templateTrouble(t)
 	switch {
 	case t.Invalid != "":
 		return stalled(v1alpha1.ReasonInvalidSpec,
-			t.Invalid+". Correct the field; until then the template assigns nothing new and withdraws nothing.")
+			t.Invalid+". Until the field is corrected the template assigns nothing new and withdraws nothing: "+wayout.Edit("fwt", name))
 	case t.Updating+t.Pending > 0:
 		progress := fmt.Sprintf("%s, %s.", applied(t), text.Quantity(int(t.Updating+t.Pending), "device is in progress", "devices are in progress"))
 		return reconciling(v1alpha1.ReasonProgressing, joined(progress, trouble))
@@ -44,10 +45,11 @@ func templateReady(t match.Tally) []Condition {
 		return stalled(reason, joined(applied(t)+".", trouble))
 	case t.Paused:
 		return ready(v1alpha1.ReasonPaused, fmt.Sprintf(
-			"Paused: %s, and %s. Set state to Active to continue.", applied(t),
-			text.Quantity(int(t.Unassigned), "matching device is not assigned", "matching devices are not assigned")))
+			"Paused: %s, and %s. To continue: %s", applied(t),
+			text.Quantity(int(t.Unassigned), "matching device is not assigned", "matching devices are not assigned"),
+			wayout.State("fwt", name, v1alpha1.TemplateActive)))
 	case t.Matched == 0:
-		return reconciling(v1alpha1.ReasonNoMatch, noMatch(t))
+		return reconciling(v1alpha1.ReasonNoMatch, noMatch(t)+"  To correct the template: "+wayout.Edit("fwt", name))
 	}
 	if pinned := t.Matched - t.Applied - t.NotApplied; pinned > 0 {
 		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("%s; pins override it on %s.", applied(t),
@@ -101,9 +103,13 @@ func templateTrouble(t match.Tally) (message, reason string) {
 		add(v1alpha1.ReasonConflict, templateConflict(t))
 	}
 	if t.Failed > 0 {
-		add(v1alpha1.ReasonUpdateFailed, fmt.Sprintf("%s (first: %s) and is not retried automatically; to try again: %s.",
-			text.Quantity(int(t.Failed), "update failed", "updates failed"), t.Failures[0].Device,
-			patchNow(t.Failures[0].Node, "retry")))
+		add(v1alpha1.ReasonUpdateFailed, fmt.Sprintf("%s (first: %s) and is not retried automatically; to try again: %s ",
+			text.Quantity(int(t.Failed), "update failed", "updates failed"), t.Failures[0].Device, wayout.Retry(t.Failures[0].Node)))
+	}
+	if t.Restored > 0 {
+		add(v1alpha1.ReasonRestored, fmt.Sprintf("%s (first: %s), which stays until another version is desired; to update it: %s ",
+			text.Quantity(int(t.Restored), "device runs what a person restored", "devices run what a person restored"), t.Restores[0].Device,
+			wayout.Retry(t.Restores[0].Node)))
 	}
 	if t.Blocked > 0 {
 		first := t.Blocks[0]
@@ -123,6 +129,6 @@ func templateConflict(t match.Tally) string {
 	for _, c := range t.Conflicts {
 		names = append(names, c.Device)
 	}
-	return fmt.Sprintf("%s by another rule too (first: %s; %s by %s). Nothing changes there until only one rule is left: narrow a selector, or delete a rule.",
-		text.Quantity(int(t.Conflicting), "device is claimed", "devices are claimed"), strings.Join(names, ", "), first.Device, partyList(first.Parties))
+	return fmt.Sprintf("%s by another rule too (first: %s; %s by %s). Nothing changes there until only one rule is left: narrow a selector, or delete a rule: %s",
+		text.Quantity(int(t.Conflicting), "device is claimed", "devices are claimed"), strings.Join(names, ", "), first.Device, partyList(first.Parties), edit(first.Parties[0]))
 }

@@ -46,6 +46,11 @@ func TestTemplateConditions(t *testing.T) {
 			v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, []string{"1 update failed (first: n1-nic)"},
 		},
 		{
+			"restored",
+			match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Restored: 1}, Restores: []match.FailureOn{{Device: "n1-nic", Node: "n1"}}},
+			v1alpha1.ReasonRestored, v1alpha1.ConditionStalled, []string{"1 device runs what a person restored (first: n1-nic)", "kubectl patch nfw n1", `\"retry\"`},
+		},
+		{
 			"failed",
 			match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Failed: 1}, Failures: []match.FailureOn{{Device: "n1-nic", Node: "n1"}}},
 			v1alpha1.ReasonUpdateFailed, v1alpha1.ConditionStalled, []string{"kubectl patch nfw n1", `\"retry\"`},
@@ -61,7 +66,7 @@ func TestTemplateConditions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.tally.Generation = 4
-			got := Template(tt.tally, []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue}}, assignmentTime)
+			got := Template("t", tt.tally, []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue}}, assignmentTime)
 			c := meta.FindStatusCondition(got, v1alpha1.ConditionReady)
 			require.NotNil(t, c)
 			assert.Equal(t, tt.reason, c.Reason)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/neighbour"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
 // Object is the transform of the operator's cache. It drops what no reconciler reads, and keeps one copy of the texts that
@@ -37,13 +38,16 @@ func Object(o any) (any, error) {
 	return o, nil
 }
 
-// node keeps labels, whether the node is schedulable, its Ready condition, and what says who has it.
+// node keeps labels, whether the node is schedulable, its Ready condition and the product's own ones, and what says who has it.
 func node(o *corev1.Node) {
 	o.Spec = corev1.NodeSpec{Unschedulable: o.Spec.Unschedulable, Taints: o.Spec.Taints}
 	neighbour.Trim(o)
 	o.Status = corev1.NodeStatus{Conditions: slices.DeleteFunc(o.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type != corev1.NodeReady
+		return c.Type != corev1.NodeReady && !slices.Contains(status.OnNodeTypes, c.Type)
 	})}
+	for i := range o.Status.Conditions {
+		share(&o.Status.Conditions[i].Reason, &o.Status.Conditions[i].Message)
+	}
 	for k, v := range o.Labels {
 		delete(o.Labels, k)
 		o.Labels[shared(k)] = shared(v)
@@ -56,7 +60,7 @@ func device(o *v1alpha1.NodeDevice) {
 	for i := range s.Ports {
 		s.Ports[i] = v1alpha1.DevicePort{PCIAddress: s.Ports[i].PCIAddress}
 	}
-	share(&o.Spec.NodeName, &s.Vendor, &s.PCIID, &s.Model, &s.BoardID)
+	share(&o.Spec.NodeName, &s.Vendor, &s.PCIID, &s.SubsystemID, &s.Model, &s.BoardID)
 	conditions(s.Conditions)
 	if f := s.Firmware; f != nil {
 		share(&f.Running, &f.Stored, &f.Driver)
@@ -97,7 +101,7 @@ func job(o *v1alpha1.FirmwareJob) {
 	for i := range o.Spec.Task.Devices {
 		u := &o.Spec.Task.Devices[i]
 		u.Digest, u.RollbackDigest = v1alpha1.Digest(shared(string(u.Digest))), v1alpha1.Digest(shared(string(u.RollbackDigest)))
-		share(&u.Name, &u.Model, &u.FromVersion, &u.Version)
+		share(&u.Name, &u.Model, &u.FromVersion, &u.Version, &u.RollbackSource)
 	}
 }
 

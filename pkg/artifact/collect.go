@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -157,8 +158,8 @@ func Extract(ctx context.Context, name string, member string, dst io.Writer) err
 	})
 }
 
-// extract calls out with each wanted member of the archive at name, exactly once. Other members are skipped; a wanted
-// member that is missing or occurs twice is an error. No name of the archive ever becomes one of the file system.
+// extract calls out with each wanted member of the archive at name, exactly once. Other members are skipped, but for an archive that a
+// wanted one is in; a wanted member that is missing or occurs twice is an error. No name of the archive ever becomes one of the file system.
 func extract(ctx context.Context, name string, wanted []string, out take) error {
 	file, err := os.Open(name)
 	if err != nil {
@@ -178,6 +179,8 @@ func extract(ctx context.Context, name string, wanted []string, out take) error 
 	err = unpack.Walk(bounded, file, format, unpack.Limits{}, func(member string, open func() (io.Reader, error)) error {
 		pending, want := missing[member]
 		switch {
+		case !want && slices.ContainsFunc(wanted, func(w string) bool { return strings.HasPrefix(w, member+"/") }):
+			return unpack.ErrDescend
 		case !want:
 			return nil
 		case !pending:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,7 +36,7 @@ func describes(ctx context.Context, image *os.File, f File, path string) (kind i
 	}
 	all := 0
 	for _, s := range said {
-		all += len(s.Boards) + len(s.Versions)
+		all += len(s.Boards) + len(s.Versions) + len(s.PCI)
 	}
 	if all > maxSaid {
 		return "", nil, permanent(ImageMismatch, "%s names %d boards and versions, the limit is %d; nothing of the file was stored", nameOf(f, path), all, maxSaid)
@@ -96,8 +97,15 @@ func isBoard(said imageinfo.Firmware, d Description) bool {
 	return !said.GUIDs || d.Class == inventory.BIOS && len(d.Models) == 0
 }
 
+// capsuleNumber matches the spellings that the version of a capsule may have.
+var capsuleNumber = regexp.MustCompile(`^(0x[0-9a-fA-F]+|[0-9]+(\.[0-9a-fA-F]+)*)$`)
+
 // isVersion reports whether the image, or a part of it, may be of the version. An image may not say its version as a device does.
 func isVersion(said imageinfo.Firmware, d Description) bool {
+	isText := func(v string) bool { return !capsuleNumber.MatchString(v) }
+	if said.GUIDs && isText(string(d.Version)) && !slices.ContainsFunc(said.Versions, isText) {
+		return true // a capsule has a number, and a BIOS may report its version as a text
+	}
 	return len(said.Versions) == 0 || slices.ContainsFunc(said.Versions, func(v string) bool {
 		return inventory.NormalizeVersion(v) == inventory.NormalizeVersion(string(d.Version))
 	})
@@ -114,7 +122,13 @@ func agree(said []imageinfo.Firmware, d Description, name string) error {
 			func(f imageinfo.Firmware) []string { return f.Versions }), d.Version)
 	}
 	boards := func(f imageinfo.Firmware) []string { return f.Boards }
+	if wrong := foreign(ofVersion, d); wrong != "" {
+		return permanent(ImageMismatch, "%s says that it is for PCI devices %s, and the source says for %s; nothing of the file was stored", name, list(ofVersion, devices), wrong)
+	}
 	for _, board := range d.BoardIDs {
+		if len(ofVersion[0].Boards) == 0 {
+			break // it names its devices in another way
+		}
 		if ofVersion[0].GUIDs && uuid.Validate(board) != nil {
 			continue // a name, with which no GUID can be compared
 		}
@@ -125,6 +139,38 @@ func agree(said []imageinfo.Firmware, d Description, name string) error {
 		}
 	}
 	return nil
+}
+
+// foreign is the vendor or the model that the description names by a PCI id and the image does not; empty for none. One that has a name is not
+// compared.
+func foreign(said []imageinfo.Firmware, d Description) string {
+	named := func(id string, of func(imageinfo.PCIDevice) string) bool {
+		return !pciID.MatchString(id) || slices.ContainsFunc(said, func(f imageinfo.Firmware) bool {
+			return len(f.PCI) == 0 || slices.ContainsFunc(f.PCI, func(p imageinfo.PCIDevice) bool { return of(p) == strings.ToLower(id) })
+		})
+	}
+	if !named(d.Vendor, func(p imageinfo.PCIDevice) string { return p.Vendor }) {
+		return d.Vendor
+	}
+	for _, model := range d.Models {
+		if !named(model, func(p imageinfo.PCIDevice) string { return p.Device }) {
+			return model
+		}
+	}
+	return ""
+}
+
+var pciID = regexp.MustCompile(`^[0-9a-fA-F]{4}$`)
+
+// devices are the PCI ids that an image names, as lspci -nn shows them.
+func devices(f imageinfo.Firmware) []string {
+	var out []string
+	for _, p := range f.PCI {
+		if id := p.Vendor + ":" + p.Device; !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // list joins what an image says, as far as a message has room.

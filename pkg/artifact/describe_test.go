@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -26,25 +27,50 @@ func TestAnImageIsWhatItSaysItIs(t *testing.T) { // R001-16
 	}
 	member := bios("2.19.1", "00000000-0000-0000-0000-000000000000")
 	member.Path = "fw.cab"
+	shared := func(name string) []byte {
+		content, err := os.ReadFile("../imageinfo/testdata/" + name)
+		require.NoError(t, err)
+		return content
+	}
+	pci := func(version, vendor string, models ...string) Description {
+		return Description{Class: inventory.NIC, Version: inventory.Version(version), Vendor: vendor, Models: models}
+	}
+	numbered := cabinetOf("fw.metainfo.xml", `<component type="firmware"><provides><firmware type="flashed">230c8b18-8d9b-53ec-838b-6cfc0383493a</firmware></provides>`+
+		`<releases><release version="34799872"/></releases></component>`)
 	for name, tc := range map[string]struct {
 		content []byte
 		images  Description
 		says    string
 	}{
-		"the right one":                    {cab, bios("2.19.1", "230C8B18-8D9B-53EC-838B-6CFC0383493A"), ""},
-		"for any board":                    {cab, bios("2.19.1"), ""},
-		"another version":                  {cab, bios("2.19.0"), "says that it is version 2.19.1, and the source says 2.19.0"},
-		"a foreign GUID":                   {cab, bios("2.19.1", "00000000-0000-0000-0000-000000000000"), "says that it is for 230c8b18"},
-		"a foreign GUID beside a good one": {cab, bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a", "00000000-0000-0000-0000-000000000000"), "the source says for 00000000"},
-		"the machine's board by its name":  {cab, bios("2.19.1", "0H28RR"), ""},
-		"its name beside a foreign GUID":   {cab, bios("2.19.1", "0H28RR", "00000000-0000-0000-0000-000000000000"), "the source says for 00000000"},
-		"damaged":                          {cab[:len(cab)-9], bios("2.19.1"), "cut off"},
-		"a member of an archive":           {tarOf(t, "fw.cab", string(cab)), member, "fw.cab says that it is for"},
-		"an image that says nothing":       {[]byte("raw"), bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a"), ""},
-		"an adapter's image":               {nicImage, nic("", "22.41.1000", "MT_0000000436"), ""},
-		"of another version":               {nicImage, nic("", "22.39.1002", "MT_0000000436"), "says that it is version 22.41.1000, and the source says 22.39.1002"},
-		"for another card":                 {nicImage, nic("", "22.41.1000", "MT_0000000359"), "says that it is for MT_0000000436, and the source says for MT_0000000359"},
-		"for one card of two":              {nicImage, nic("", "22.41.1000", "MT_0000000436", "MT_0000000359"), "the source says for MT_0000000359"},
+		"a cabinet with a number":             {numbered, bios("2.19.1.0"), ""},
+		"a number that stands for another":    {numbered, bios("2.18.1"), "says that it is version 34799872, 0x02130100, 531.256, 2.19.256, 2.19.1.0, ..., and the source says 2.18.1"},
+		"a capsule":                           {shared("bios.cap"), bios("2.19.1.0"), ""},
+		"a capsule of another version":        {shared("bios.cap"), bios("2.18.1"), "says that it is version 34799872"},
+		"a capsule of a text":                 {shared("bios.cap"), bios("U30 v2.76"), ""},
+		"a capsule for another machine":       {shared("bios.cap"), bios("2.19.1.0", "00000000-0000-0000-0000-000000000000"), "says that it is for 230c8b18"},
+		"a PLDM package":                      {shared("nic.pldm"), pci("4.80", "8086", "1592"), ""},
+		"a PLDM package for a board":          {shared("nic.pldm"), nic("", "4.80", "K91258-006"), ""},
+		"a PLDM package by names":             {shared("nic.pldm"), pci("4.80", "Intel Corporation", "E810-C"), ""},
+		"a PLDM package of another version":   {shared("nic.pldm"), pci("4.70", "8086", "1592"), "says that it is version 4.80, 4.80 set, bundle 4.80, and the source says 4.70"},
+		"a PLDM package of another device":    {shared("nic.pldm"), pci("4.80", "8086", "1592", "1593"), "says that it is for PCI devices 8086:1592, and the source says for 1593"},
+		"a PLDM package of another vendor":    {shared("nic.pldm"), pci("4.80", "15B3", "1592"), "and the source says for 15B3"},
+		"an image of the newest adapters":     {shared("fs5.bin"), nic("", "40.43.1014", "MT_0000001069"), ""},
+		"of the newest, of another version":   {shared("fs5.bin"), nic("", "40.44.1014", "MT_0000001069"), "says that it is version 40.43.1014"},
+		"of the newest adapters, for another": {shared("fs5.bin"), nic("", "40.43.1014", "MT_0000000436"), "says that it is for MT_0000001069"},
+		"the right one":                       {cab, bios("2.19.1", "230C8B18-8D9B-53EC-838B-6CFC0383493A"), ""},
+		"for any board":                       {cab, bios("2.19.1"), ""},
+		"another version":                     {cab, bios("2.19.0"), "says that it is version 2.19.1, and the source says 2.19.0"},
+		"a foreign GUID":                      {cab, bios("2.19.1", "00000000-0000-0000-0000-000000000000"), "says that it is for 230c8b18"},
+		"a foreign GUID beside a good one":    {cab, bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a", "00000000-0000-0000-0000-000000000000"), "the source says for 00000000"},
+		"the machine's board by its name":     {cab, bios("2.19.1", "0H28RR"), ""},
+		"its name beside a foreign GUID":      {cab, bios("2.19.1", "0H28RR", "00000000-0000-0000-0000-000000000000"), "the source says for 00000000"},
+		"damaged":                             {cab[:len(cab)-9], bios("2.19.1"), "cut off"},
+		"a member of an archive":              {tarOf(t, "fw.cab", string(cab)), member, "fw.cab says that it is for"},
+		"an image that says nothing":          {[]byte("raw"), bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a"), ""},
+		"an adapter's image":                  {nicImage, nic("", "22.41.1000", "MT_0000000436"), ""},
+		"of another version":                  {nicImage, nic("", "22.39.1002", "MT_0000000436"), "says that it is version 22.41.1000, and the source says 22.39.1002"},
+		"for another card":                    {nicImage, nic("", "22.41.1000", "MT_0000000359"), "says that it is for MT_0000000436, and the source says for MT_0000000359"},
+		"for one card of two":                 {nicImage, nic("", "22.41.1000", "MT_0000000436", "MT_0000000359"), "the source says for MT_0000000359"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(t)
@@ -172,7 +198,10 @@ func TestLiesOfImagesAreRefused(t *testing.T) { // R001-16
 		"an image of an adapter, cut off":     {fs3[:0x1600], none, "refers to"},
 		"the head of an image of an adapter":  {fs3[:24], none, "has only 24 bytes"},
 		"an archive for adapters":             {raw("MLNX.MFA2.XZ.00!"), []inventory.Class{inventory.NIC}, "an archive of images of Mellanox adapters"},
-		"a capsule":                           {raw("\xed\xd5\xcb\x6d\x2d\xe8\x44\x4c\xbd\xa1\x71\x94\x19\x9a\xd9\x2a"), []inventory.Class{inventory.BIOS}, "is a UEFI capsule"},
+		"a capsule":                           {raw("\xed\xd5\xcb\x6d\x2d\xe8\x44\x4c\xbd\xa1\x71\x94\x19\x9a\xd9\x2a\x1c\x00\x00\x00\x00\x00\x00\x00\x74\x02\x00\x00"), []inventory.Class{inventory.BIOS}, "is a UEFI capsule"},
+		"a capsule, cut off":                  {raw("\xed\xd5\xcb\x6d\x2d\xe8\x44\x4c\xbd\xa1\x71\x94\x19\x9a\xd9\x2a\x1c\x00\x00\x00\x00\x00\x00\x00\x75\x02\x00\x00"), none, "the capsule says that it has 629 bytes, but has only 628"},
+		"a bundle for BlueField":              {raw("Bf\x02\x13"), []inventory.Class{inventory.NIC}, "is a BlueField bundle (BFB), and the source says"},
+		"a Debian package":                    {raw("!<arch>\ndebian-binary"), none, "begins like a Debian package"},
 		"a firmware volume":                   {raw(strings.Repeat("\x00", 40) + "_FVH"), []inventory.Class{inventory.BIOS}, "is a UEFI firmware volume"},
 		"a cabinet":                           {cab, every, ""},
 		"a page":                              {[]byte("<!DOCTYPE html>\n<html><body>404</body></html>"), none, "begins like an HTML page"},
@@ -329,4 +358,28 @@ func cabinetOf(name, content string) []byte {
 		out, content = append(out, content[:n]...), content[n:]
 	}
 	return out
+}
+
+// A source may say which member of an archive it means. Another one is not stored, and what was stored is not offered once the source says
+// something else.
+func TestAMemberHasItsDigest(t *testing.T) {
+	right := inventory.Digest(sha256.Sum256([]byte("right")))
+	archive := zipOf(t, "a.bin", "right", "b.bin", "wrong")
+	of := func(path string, digest inventory.Digest) Description {
+		d := nic(path, "1.0", "MT_1")
+		d.Digest = digest
+		return d
+	}
+	s := newShop(t)
+	images, err := s.publish("src", s.file("fw.zip", archive, of("a.bin", right)))
+	require.NoError(t, err)
+	assert.Equal(t, right, images[0].Digest)
+	for name, d := range map[string]Description{"another member": of("b.bin", right), "another digest": of("a.bin", inventory.Digest{1})} {
+		_, err = s.publish("src", s.file("fw.zip", archive, d))
+		reason, _ := ReasonOf(err)
+		assert.Equal(t, DigestMismatch, reason, name)
+		assert.ErrorContains(t, err, "the source says sha256:", name)
+	}
+	_, err = s.publish("src", s.file("fw.zip", archive, of("b.bin", inventory.Digest{})))
+	require.NoError(t, err, "it need not say")
 }

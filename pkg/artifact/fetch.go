@@ -154,7 +154,7 @@ func (f *Fetcher) openFile(u *url.URL) (io.ReadCloser, error) {
 	defer root.Close()
 	info, err := root.Stat(rel)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &Error{Reason: DownloadFailed, Transient: true, absent: true, Err: fmt.Errorf("fetch %s: %w", u, err)}
+		return nil, &Error{Reason: DownloadFailed, Transient: true, absent: true, Err: fmt.Errorf("fetch %s: %w: put it there, or correct the URL", u, fs.ErrNotExist)}
 	}
 	if err != nil {
 		return nil, transient(DownloadFailed, "fetch %s: %w", u, err)

@@ -97,7 +97,7 @@ func TestFetchTakesOnlyTheBytesThatWerePromised(t *testing.T) { // R001-14
 				w.(http.Flusher).Flush()
 				<-r.Context().Done()
 			},
-			config: FetchConfig{StallTimeout: 50 * time.Millisecond}, reason: DownloadFailed, transient: true, message: "interrupted after 10 bytes: no data for 50ms",
+			config: FetchConfig{StallTimeout: time.Second}, reason: DownloadFailed, transient: true, message: "interrupted after 10 bytes: no data for 1s",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +207,9 @@ func TestFetchStaysBelowItsRoot(t *testing.T) {
 	for _, bad := range []string{"file://" + root + "/link", "file://" + secret, "file://" + root + "/../x", "file://host" + root + "/fw.bin", "file://" + root, "ftp://h/x"} {
 		assert.Error(t, f.Fetch(t.Context(), bad, digestOf(content), &bytes.Buffer{}), bad)
 	}
-	err := NewFetcher(FetchConfig{}).Fetch(t.Context(), "file://"+root+"/fw.bin", digestOf(content), &bytes.Buffer{})
+	err := f.Fetch(t.Context(), "file://"+root+"/gone.bin", digestOf(content), &bytes.Buffer{})
+	assert.EqualError(t, err, "fetch file://"+root+"/gone.bin: file does not exist: put it there, or correct the URL")
+	err = NewFetcher(FetchConfig{}).Fetch(t.Context(), "file://"+root+"/fw.bin", digestOf(content), &bytes.Buffer{})
 	assert.ErrorContains(t, err, "file URLs are disabled")
 }
 

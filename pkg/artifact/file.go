@@ -45,6 +45,13 @@ type Description struct {
 	Models   []string
 	BoardIDs []string
 	Version  inventory.Version
+	// Digest of the image itself; the zero digest where nobody says.
+	Digest inventory.Digest
+}
+
+// isOf reports whether an image with that digest may be what is described.
+func (d Description) isOf(digest inventory.Digest) bool {
+	return d.Digest == (inventory.Digest{}) || d.Digest == digest
 }
 
 // Image is a verified image in the store.
@@ -81,15 +88,6 @@ const (
 	// SignatureUntrusted: the file is signed with a key or by an identity that is not trusted, or not at this time.
 	SignatureUntrusted = Reason(signature.Untrusted)
 )
-
-// IsSignature reports whether the reason is that a signature is missing, invalid or untrusted.
-func (r Reason) IsSignature() bool {
-	switch r {
-	case SignatureMissing, SignatureInvalid, SignatureUntrusted:
-		return true
-	}
-	return false
-}
 
 // Error says why a file or an image is not available, and whether a retry without a change may help.
 type Error struct {

@@ -59,7 +59,7 @@ func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 				return fileRecord{}, false
 			}
 			digest, err := inventory.ParseDigest(r.Images[i].Digest)
-			if err != nil || fits(r.Images[i].Kind, r.Images[i].Says, want, want.Path) != nil || s.check(digest) != nil {
+			if err != nil || fits(r.Images[i].Kind, r.Images[i].Says, want, want.Path) != nil || !want.isOf(digest) || s.check(digest) != nil {
 				return fileRecord{}, false
 			}
 		}
@@ -87,15 +87,6 @@ func (s *Store) lapsed(r fileRecord, f File) error {
 	return signature.Lapsed(f.Signature.Trust, digest, r.Signature, s.now())
 }
 
-// Expired reports whether a file of a source is in store with a signature that held when it was fetched and does not hold now.
-func (s *Store) Expired(source string, files []File) bool {
-	known, err := s.readMetadata(source)
-	return err == nil && slices.ContainsFunc(files, func(f File) bool {
-		_, expired := s.expired(known, f)
-		return expired
-	})
-}
-
 // expired finds the record of a file that was verified with these keys, if its signature does not hold any more.
 func (s *Store) expired(known metadata, f File) (fileRecord, bool) {
 	for _, r := range known.Files {
@@ -106,8 +97,8 @@ func (s *Store) expired(known metadata, f File) (fileRecord, bool) {
 	return fileRecord{}, false
 }
 
-// checkLapsed refuses a file in store whose signature expired, unless there is another signature by now: the file is not fetched again only
-// to be refused.
+// checkLapsed refuses a file in store whose signature expired, unless another signature is there by now that holds for what is in store: the
+// file is not fetched again only to be refused.
 func (s *Store) checkLapsed(ctx context.Context, fetcher *Fetcher, source string, f File) error {
 	known, err := s.readMetadata(source)
 	if err != nil {
@@ -120,11 +111,16 @@ func (s *Store) checkLapsed(ctx context.Context, fetcher *Fetcher, source string
 	if r.Signature, err = fetcher.FetchSignature(ctx, f.Signature.URL); err != nil {
 		return err
 	}
+	const advice = "nothing of the file was fetched again. Put the key's new certificate, or the key without one, into spec.verification, or have the " +
+		"file signed again"
 	if err := s.lapsed(r, f); err != nil {
-		return &Error{Reason: SignatureUntrusted, Err: fmt.Errorf("%s: %w. Put the key's new certificate, or the key without one, into spec.verification, "+
-			"or have the file signed by another key and edit the source; nothing of the file was fetched again", redacted(f.URL), err)}
+		return &Error{Reason: SignatureUntrusted, Err: fmt.Errorf("%s: %w; %s", redacted(f.URL), err, advice)}
 	}
-	return nil
+	digest, err := inventory.ParseDigest(r.Digest)
+	if err != nil || s.check(digest) != nil {
+		return nil //nolint:nilerr // what is not in store has to be fetched to be judged
+	}
+	return verifyFile(f, s.blob(digest), r.Signature, s.now(), advice)
 }
 
 func (s *Store) readMetadata(source string) (metadata, error) {

@@ -33,7 +33,7 @@ func TestStreamHasFetchLimits(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hang) })
-	f := artifact.NewFetcher(artifact.FetchConfig{AllowLoopback: true, MaxBytes: 1024, StallTimeout: 200 * time.Millisecond})
+	f := artifact.NewFetcher(artifact.FetchConfig{AllowLoopback: true, MaxBytes: 1024, StallTimeout: time.Second})
 	read := func(path string) (string, error) {
 		body, err := f.Open(t.Context(), server.URL+path, nil)
 		if err != nil {
@@ -53,7 +53,7 @@ func TestStreamHasFetchLimits(t *testing.T) {
 		reason, _ := artifact.ReasonOf(err)
 		assert.Equal(t, want, reason, path)
 		if path == "/hangs" {
-			assert.ErrorContains(t, err, "interrupted after 3 bytes: no data for 200ms")
+			assert.ErrorContains(t, err, "interrupted after 3 bytes: no data for 1s")
 		}
 	}
 	closed := artifact.NewFetcher(artifact.FetchConfig{})

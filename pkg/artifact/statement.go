@@ -214,22 +214,25 @@ func (s *Store) checkSignature(ctx context.Context, fetcher *Fetcher, f File, pa
 	if err != nil {
 		return nil, err
 	}
+	return text, verifyFile(f, path, text, now, "nothing of it was stored. Correct the signature, the key or the file, and find out why it was wrong")
+}
+
+// verifyFile verifies the signature of a file at a path. The advice is for people, and part of a refusal.
+func verifyFile(f File, path string, sig []byte, now time.Time, advice string) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, transient(StorageFailed, "read image store: %w", err)
+		return transient(StorageFailed, "read image store: %w", err)
 	}
 	defer file.Close()
 	subject, err := signature.Read(file)
 	if err != nil {
-		return nil, transient(StorageFailed, "read image store: %w", err)
+		return transient(StorageFailed, "read image store: %w", err)
 	}
 	var refused *signature.Error
-	switch err := subject.Verify(f.Signature.Trust, text, now); {
-	case errors.As(err, &refused):
-		return nil, &Error{Reason: Reason(refused.Reason), Err: fmt.Errorf("%s: %w; nothing of it was stored. Correct the signature, the key "+
-			"or the file, and find out why it was wrong, then edit the source: it is not tried again before that", redacted(f.URL), err)}
-	case err != nil:
-		return nil, err
+	if err := subject.Verify(f.Signature.Trust, sig, now); errors.As(err, &refused) {
+		return &Error{Reason: Reason(refused.Reason), Err: fmt.Errorf("%s: %w; %s", redacted(f.URL), err, advice)}
+	} else if err != nil {
+		return err
 	}
-	return text, nil
+	return nil
 }

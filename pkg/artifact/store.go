@@ -164,6 +164,12 @@ func (s *Store) Download(ctx context.Context, source string, f File, beside ...F
 			return err
 		}
 		images = append(images, image)
+		for _, d := range f.Images {
+			if d.Path == path && !d.isOf(image.digest) {
+				return permanent(DigestMismatch, "%s has the digest %s, the source says %s of this image; nothing of the file was stored: correct that digest, or the path",
+					nameOf(f, path), image.digest, d.Digest)
+			}
+		}
 		record.Images = append(record.Images, imageRecord{Path: path, Digest: image.digest.String(), Size: image.size, Kind: kind, Says: said})
 		return nil
 	}
@@ -171,7 +177,8 @@ func (s *Store) Download(ctx context.Context, source string, f File, beside ...F
 		return add(path, func(check func(*os.File) error) (staged, error) { return s.stage(content, check) })
 	}
 	if f.isImage() { // what was fetched is the image: it is neither copied nor hashed once more
-		if format, err := unpack.Detect(tmp); err == nil && format != unpack.Cabinet { // fwupd takes a cabinet whole
+		// fwupd takes a cabinet whole, and a profile runs a program.
+		if format, err := unpack.Detect(tmp); err == nil && format != unpack.Cabinet && !format.IsProgram() {
 			return permanent(InvalidSpec, "%s is an archive (%s): give each image of it the path that it has within; nothing of the file was stored", redacted(f.URL), format)
 		}
 		err = add("", func(check func(*os.File) error) (staged, error) { return s.adopt(tmp, f.Digest, check) })

@@ -208,8 +208,8 @@ func TestNamesArchiveFault(t *testing.T) { // R001-16
 	}{
 		"an image that is not there":   {s.file("1", zipOf(t, "other.bin", "x"), nic("one.bin", "1")), UnpackFailed, "does not hold one.bin"},
 		"an image that is there twice": {s.file("2", bomb, nic("one.bin", "1")), UnpackFailed, "twice"},
-		"no archive at all":            {s.file("3", []byte("<html>"), nic("one.bin", "1")), UnpackFailed, "not a zip, tar or cabinet"},
-		"an archive of another kind":   {s.file("4", []byte("7z\xbc\xaf\x27\x1c"), nic("one.bin", "1")), UnpackFailed, "a 7z file"},
+		"no archive at all":            {s.file("3", []byte("<html>"), nic("one.bin", "1")), UnpackFailed, "not a zip, tar, cabinet or RPM archive"},
+		"an archive of another kind":   {s.file("4", []byte("7z\xbc\xaf\x27\x1c"), nic("one.bin", "1")), UnpackFailed, "a 7z archive"},
 		"an archive as an image":       {s.file("9", zipOf(t, "one.bin", "x"), nic("", "1")), InvalidSpec, "path"},
 		"an empty image":               {s.file("5", zipOf(t, "one.bin", ""), nic("one.bin", "1")), UnpackFailed, "empty"},
 		"a truncated archive":          {s.file("6", tarOf(t, "one.bin", strings.Repeat("x", 4000))[:40], nic("one.bin", "1")), UnpackFailed, ""},

@@ -27,6 +27,8 @@ type Component struct {
 	Vendor, Model string
 	// VendorID and DeviceID are the PCI ids as four hexadecimal digits; empty for devices that are not on the PCI bus.
 	VendorID, DeviceID string
+	// SubsystemID is the PCI vendor and device id of the board around the chip, such as "15b3:0016"; empty where it is not known.
+	SubsystemID string
 	// BoardID is what the board checks an image against.
 	BoardID string
 	// Format is what the driver of the devices declares about their versions. It counts where a provider declares nothing.
@@ -42,10 +44,14 @@ type Query struct {
 
 // Release is one version that a provider offers for one component.
 type Release struct {
-	// Version, spelled as the provider does.
+	// Version, spelled as a device that runs it does where the provider is known to spell it otherwise, and as the provider does elsewhere.
 	Version string
-	// Format is the format that the provider declares for its versions; nil when it declares none.
-	Format *inventory.VersionFormat
+	// Spelling that the provider declares for it.
+	Spelling Spelling
+	// Doubt says why it is not known whether the release is for the component; empty when it is.
+	Doubt string
+	// Needs are conditions on the version that runs before the update.
+	Needs []Need
 	// URL and Digest of the file; zero when the provider does not say.
 	URL    string
 	Digest inventory.Digest
@@ -122,9 +128,12 @@ func (r *Release) clean() bool {
 	return true
 }
 
-// cleanIDs keeps each id once.
+// cleanIDs keeps each id once. A list that is there and empty says something, and stays one.
 func cleanIDs(ids []string) []string {
-	var out []string
+	if ids == nil {
+		return nil
+	}
+	out := []string{}
 	seen := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		id = strings.TrimSpace(id)
@@ -153,13 +162,12 @@ const (
 	Unknown Position = "Unknown"
 )
 
-// Place compares a running version with the newest one that is offered. If versions are not ordered, or one of the two does not follow the
-// format, the position is Unknown.
-func Place(running, newest string, dotted bool) Position {
-	if running == "" || newest == "" || !dotted {
+// Place compares a running version with the newest one that is offered. If one of the two cannot be read, the position is Unknown.
+func Place(running, newest string, spelled Spelling) Position {
+	if running == "" || newest == "" || !spelled.reads(running) {
 		return Unknown
 	}
-	switch inventory.Version(running).Compare(inventory.Version(newest), inventory.FormatDotted) {
+	switch spelled.Compare(running, newest) {
 	case inventory.Older:
 		return Behind
 	case inventory.Newer:
@@ -170,48 +178,52 @@ func Place(running, newest string, dotted bool) Position {
 	return Unknown
 }
 
-// Affects reports whether a running version is known to have the vulnerability: a provider lists it as having it, or versions are ordered
-// and it is older than every version that fixes it. A version between two that both fix it may be from a fixed or an unfixed branch, so it
-// counts as neither affected nor fixed.
-func (i Issue) Affects(running string, dotted bool) bool {
-	if running == "" || slices.Contains(i.FixedIn, running) {
-		return false
+// Affects says whether a running version has the vulnerability, and whether that is known: a provider lists it as having or fixing it, or it
+// can be read and is older than every version that fixes it, or not older than any. A version between two that both fix it may be from a
+// fixed or an unfixed branch, and what only versions in doubt fix may be a vulnerability of other devices.
+func (i Issue) Affects(running string, spelled Spelling) (affected, known bool) {
+	switch {
+	case running == "":
+		return false, false
+	case i.listsFix(running), slices.ContainsFunc(i.FixedIn, func(v string) bool { return spelled.Compare(running, v) == inventory.Same }):
+		return false, true
+	case slices.Contains(i.Has, running), every(i.FixedIn, running, spelled, inventory.Older):
+		return true, true
 	}
-	if slices.Contains(i.Has, running) {
-		return true
+	fixes := i.FixedIn
+	if len(i.FixedIn)+len(i.FixedInText)+len(i.Has) == 0 {
+		fixes = i.InDoubt
 	}
-	return dotted && len(i.FixedIn) > 0 && !slices.ContainsFunc(i.FixedIn, func(v string) bool {
-		return inventory.Version(running).Compare(inventory.Version(v), inventory.FormatDotted) != inventory.Older
-	})
+	return false, every(fixes, running, spelled, inventory.Same, inventory.Newer)
 }
 
-// FixedBy reports whether a version is known to fix the vulnerability: a provider says so, or versions are ordered and it is newer than
-// every version that fixes it. One that a provider lists as having it does not.
-func (i Issue) FixedBy(version string, dotted bool) bool {
+// FixedBy reports whether a version is known to fix the vulnerability: a provider says so, or it is newer than every version that fixes it
+// and can be read. One that a provider lists as having it does not.
+func (i Issue) FixedBy(version string, spelled Spelling) bool {
 	if version == "" || slices.Contains(i.Has, version) {
 		return false
 	}
-	return slices.Contains(i.FixedIn, version) || dotted && len(i.FixedIn) > 0 && !slices.ContainsFunc(i.FixedIn, func(v string) bool {
-		return inventory.Version(version).Compare(inventory.Version(v), inventory.FormatDotted) != inventory.Newer
-	})
+	return i.listsFix(version) || every(i.FixedIn, version, spelled, inventory.Newer)
 }
 
-// NearestFix is the nearest version newer than a running one that fixes all the vulnerabilities, of those that are offered and those that fix
-// one, and of these the ones that can be reached from it; empty for none. Versions must be ordered.
-func NearestFix(running string, issues []Issue, offered []Release, isReached func(version string) bool) string {
-	var candidates []string
-	for _, r := range offered {
-		candidates = append(candidates, r.Version)
-	}
-	for _, i := range issues {
-		candidates = append(candidates, i.FixedIn...)
-	}
-	nearest := ""
-	for _, v := range candidates {
-		if newestFirst(v, running) < 0 && (nearest == "" || newestFirst(nearest, v) < 0) &&
-			!slices.ContainsFunc(issues, func(i Issue) bool { return !i.FixedBy(v, true) }) && isReached(v) {
-			nearest = v
+// listsFix reports whether a provider says that a version fixes the vulnerability.
+func (i Issue) listsFix(version string) bool {
+	return slices.Contains(i.FixedIn, version) || slices.Contains(i.FixedInText, version)
+}
+
+// every reports whether a version stands so to every one that fixes a vulnerability and can be read, of which there is one.
+func every(fixes []string, version string, spelled Spelling, want ...inventory.Order) bool {
+	fixes = slices.DeleteFunc(slices.Clone(fixes), func(v string) bool { return !spelled.reads(v) })
+	return len(fixes) > 0 && !slices.ContainsFunc(fixes, func(v string) bool { return !slices.Contains(want, spelled.Compare(version, v)) })
+}
+
+// NearestFix is the first of some versions, which are those that a running one can be updated to with the nearest one first, that is known to
+// fix all vulnerabilities; empty for none.
+func NearestFix(issues []Issue, reachable []Release, spelled Spelling) string {
+	for _, r := range reachable {
+		if !slices.ContainsFunc(issues, func(i Issue) bool { return !i.FixedBy(r.Version, spelled) }) {
+			return r.Version
 		}
 	}
-	return nearest
+	return ""
 }

@@ -12,16 +12,26 @@ const (
 	maxKnownIssues = 1024
 	// maxFixed and maxAffected bound the versions that are kept of one vulnerability.
 	maxFixed, maxAffected = 8, 16
+	// maxFixing bounds the releases of one component that are kept because they fix a vulnerability.
+	maxFixing = 64
 )
 
 // Offer is what one provider offers for one component.
 type Offer struct {
 	// First holds the first versions in the provider's order.
 	First []Release
-	// Newest are the versions that are kept when versions are ordered, newest first. It is meaningless if Order is contradicted.
-	Newest []Release
-	// Order is what the provider says about the format of all its versions, not only of those that are kept.
-	Order Order
+	// Decimal and Hexadecimal are the versions that are kept when versions of the component are spelled so, newest first.
+	Decimal, Hexadecimal []Release
+	// Declared is how the provider says that versions are spelled; Undeclared where it says nothing, or that they are text.
+	Declared Spelling
+	// Doubtful are the newest releases in each spelling of which it is not known whether they are for the component, and Doubts counts all of
+	// them. They are in no other list.
+	Doubtful []Release
+	Doubts   int
+	// Fixing are the newest releases that fix an issue, besides those in the other lists.
+	Fixing []Release
+	// Tells says that the provider tells the issues of the component: it names one, or says that a release fixes or has none.
+	Tells bool
 	// Issues by id.
 	Issues []Issue
 	// IssuesLeftOut counts vulnerabilities beyond the bound.
@@ -31,10 +41,14 @@ type Offer struct {
 // Issue is a known vulnerability by the issue tags of providers.
 type Issue struct {
 	ID string
-	// FixedIn are versions that fix it, the older ones first where they follow the format Dotted.
+	// FixedIn are versions that fix it, the older ones first where they can be read.
 	FixedIn []string
+	// FixedInText are others, which are text.
+	FixedInText []string
 	// Has are versions that a provider says have it.
 	Has []string
+	// InDoubt are versions that fix it and of which it is not known whether they are for the component.
+	InDoubt []string
 }
 
 // Collected is what one provider offers.
@@ -61,73 +75,100 @@ func Collect(ctx context.Context, p Provider, q Query, keep int) (Collected, err
 	return out, nil
 }
 
-// Versions returns the versions that are kept, when versions of the component are ordered or not.
-func (o Offer) Versions(ordered bool) []Release {
-	if ordered {
-		return o.Newest
-	}
-	return o.First
-}
-
-// Order is what providers say about the format of the versions of a component.
-type Order struct {
-	// Declared says that they follow the format Dotted.
-	Declared bool
-	// Contradicted says that a provider declares another format, or that a version does not follow Dotted.
-	Contradicted bool
-}
-
-// Add adds what another provider says.
-func (o *Order) Add(other Order) {
-	o.Declared, o.Contradicted = o.Declared || other.Declared, o.Contradicted || other.Contradicted
-}
-
-// Holds reports whether versions can be ordered: a provider declares Dotted, or no provider declares anything and the device's driver
-// declares Dotted; and nothing contradicts it.
-func (o Order) Holds(driverDeclares inventory.VersionFormat) bool {
-	return !o.Contradicted && (o.Declared || driverDeclares == inventory.FormatDotted)
-}
-
-func (o *Order) note(r Release) {
-	if r.Format != nil {
-		o.Add(Order{Declared: *r.Format == inventory.FormatDotted, Contradicted: *r.Format != inventory.FormatDotted})
-	}
-	o.Add(Order{Contradicted: !isDotted(r.Version)})
-}
-
-// collector keeps both the newest and the first versions, because a later release, or another provider, may declare that versions
+// Versions returns the versions that are kept when versions of the component are spelled so: the newest ones, and then the first ones that
 // are not ordered.
+func (o Offer) Versions(s Spelling) []Release {
+	newest := o.Decimal
+	switch s {
+	case Text:
+		return o.First
+	case Hexadecimal:
+		newest = o.Hexadecimal
+	}
+	return append(slices.Clone(newest), slices.DeleteFunc(slices.Clone(o.First), s.Orders)...)
+}
+
+// collector keeps the newest versions in each spelling and the first ones, because a later release, or another provider, may declare how
+// they are spelled.
 type collector struct {
-	newest, first []Release
-	order         Order
-	issues        map[string]*Issue
-	known         []string
-	leftOut       int
+	Offer
+	issues map[string]*Issue
+	known  []string
 }
 
 func (c *collector) add(r Release, keep int) {
-	c.order.note(r)
+	spelled := Decimal
+	if r.Spelling == Hexadecimal {
+		spelled = Hexadecimal
+	}
+	if c.Declared != Decimal && r.Spelling >= Decimal {
+		c.Declared = r.Spelling
+	}
+	if r.Doubt != "" {
+		c.doubt(r, spelled)
+		return
+	}
+	c.Tells = c.Tells || r.Fixes != nil || r.Has != nil
 	for _, id := range r.Fixes {
-		if i := c.issue(id); i != nil {
-			i.FixedIn = addVersion(i.FixedIn, r.Version, maxFixed, inventory.Older)
+		i := c.issue(id)
+		switch {
+		case i == nil:
+		case r.Spelling == Text:
+			i.FixedInText = addVersion(i.FixedInText, r.Version, maxFixed, Text, inventory.Older)
+		default:
+			i.FixedIn = addVersion(i.FixedIn, r.Version, maxFixed, spelled, inventory.Older)
 		}
 	}
 	for _, id := range r.Has {
 		if i := c.issue(id); i != nil {
-			i.Has = addVersion(i.Has, r.Version, maxAffected, inventory.Newer)
+			i.Has = addVersion(i.Has, r.Version, maxAffected, spelled, inventory.Newer)
+		}
+	}
+	fixes := len(r.Fixes) > 0
+	r.Fixes, r.Has = nil, nil
+	if fixes {
+		insert(&c.Fixing, r, spelled, maxFixing)
+	}
+	if len(c.First) < keep && !has(c.First, r.Version) {
+		c.First = append(c.First, r)
+	}
+	if !spelled.Orders(r) {
+		return
+	}
+	list := &c.Decimal
+	if spelled == Hexadecimal {
+		list = &c.Hexadecimal
+	}
+	insert(list, r, spelled, keep)
+}
+
+// insert keeps the newest releases, each version once.
+func insert(list *[]Release, r Release, spelled Spelling, keep int) {
+	if has(*list, r.Version) {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(*list, r, spelled.newestFirst)
+	if at < keep {
+		*list = slices.Insert(*list, at, r)
+		*list = (*list)[:min(len(*list), keep)]
+	}
+}
+
+// doubt keeps a release if it is the newest in its spelling that is doubtful.
+func (c *collector) doubt(r Release, spelled Spelling) {
+	c.Doubts++
+	for _, id := range r.Fixes {
+		if i := c.issue(id); i != nil {
+			i.InDoubt = addVersion(i.InDoubt, r.Version, maxFixed, spelled, inventory.Older)
 		}
 	}
 	r.Fixes, r.Has = nil, nil
-	if len(c.first) < keep && !has(c.first, r.Version) {
-		c.first = append(c.first, r)
-	}
-	if c.order.Contradicted || has(c.newest, r.Version) {
-		return
-	}
-	at, _ := slices.BinarySearchFunc(c.newest, r.Version, func(have Release, version string) int { return newestFirst(have.Version, version) })
-	if at < keep {
-		c.newest = slices.Insert(c.newest, at, r)
-		c.newest = c.newest[:min(len(c.newest), keep)]
+	at := slices.IndexFunc(c.Doubtful, func(have Release) bool { return spelled.Orders(have) == spelled.Orders(r) })
+	switch {
+	case at < 0:
+		c.Doubtful = append(c.Doubtful, r)
+	case spelled.newestFirst(r, c.Doubtful[at]) < 0:
+		c.Doubtful[at] = r
 	}
 }
 
@@ -136,7 +177,7 @@ func (c *collector) issue(id string) *Issue {
 		return i
 	}
 	if len(c.issues) == maxKnownIssues {
-		c.leftOut++
+		c.IssuesLeftOut++
 		return nil
 	}
 	if c.issues == nil {
@@ -148,7 +189,7 @@ func (c *collector) issue(id string) *Issue {
 }
 
 func (c *collector) offer() Offer {
-	out := Offer{First: c.first, Newest: c.newest, Order: c.order, IssuesLeftOut: c.leftOut}
+	out := c.Offer
 	for _, id := range c.known {
 		out.Issues = append(out.Issues, *c.issues[id])
 	}
@@ -157,13 +198,11 @@ func (c *collector) offer() Offer {
 
 // addVersion adds a version to a list that keeps those which stand first: the older ones, or the newer ones. Versions that are not
 // ordered stay in the order in which they came.
-func addVersion(list []string, version string, bound int, first inventory.Order) []string {
+func addVersion(list []string, version string, bound int, spelled Spelling, first inventory.Order) []string {
 	if slices.Contains(list, version) {
 		return list
 	}
-	at := slices.IndexFunc(list, func(v string) bool {
-		return inventory.Version(version).Compare(inventory.Version(v), inventory.FormatDotted) == first
-	})
+	at := slices.IndexFunc(list, func(v string) bool { return spelled.Compare(version, v) == first })
 	if at < 0 {
 		at = len(list)
 	}
@@ -175,22 +214,7 @@ func has(list []Release, version string) bool {
 	return slices.ContainsFunc(list, func(r Release) bool { return r.Version == version })
 }
 
-// isDotted reports whether a version follows the format Dotted.
-func isDotted(v string) bool {
-	return inventory.Version(v).Compare(inventory.Version(v+".0"), inventory.FormatDotted) == inventory.Same
-}
-
-func newestFirst(a, b string) int {
-	switch inventory.Version(a).Compare(inventory.Version(b), inventory.FormatDotted) {
-	case inventory.Newer:
-		return -1
-	case inventory.Older:
-		return 1
-	}
-	return 0
-}
-
-// Sort puts versions that are ordered in their order, newest first.
-func Sort(versions []Release) {
-	slices.SortStableFunc(versions, func(a, b Release) int { return newestFirst(a.Version, b.Version) })
+// Sort puts the versions that can be read in their order, newest first, and the others behind them.
+func Sort(versions []Release, spelled Spelling) {
+	slices.SortStableFunc(versions, spelled.newestFirst)
 }

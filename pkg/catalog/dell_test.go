@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 )
@@ -44,10 +45,10 @@ func TestDellOffersBIOSByMachineAndFirmwareByPCIID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := collect(t, catalog.Dell{Catalog: strings.NewReader(text)}, 5)
 			assert.Equal(t, []string{"1.10.2", "1.9.2"}, versions(c.Offers[bios], bios))
-			assert.Equal(t, []string{"22.42.10.00", "22.41.10.00"}, versions(c.Offers[nic], nic), "the driver of the card declares the format")
+			assert.Equal(t, []string{"22.42.1000", "22.41.1000"}, versions(c.Offers[nic], nic), "as the card spells them")
 			assert.Empty(t, c.Offers[disk].First)
 			r := c.Offers[bios].First[0]
-			assert.Nil(t, r.Format, "the catalog declares none")
+			assert.Equal(t, catalog.Undeclared, r.Spelling)
 			assert.Equal(t, "https://downloads.example.com/FOLDER1/1/file_1.10.2.EXE", r.URL)
 		})
 	}
@@ -56,6 +57,33 @@ func TestDellOffersBIOSByMachineAndFirmwareByPCIID(t *testing.T) {
 	c, err := catalog.Collect(t.Context(), catalog.Dell{Catalog: strings.NewReader(utf16le(manifest))}, q, 5)
 	assert.NoError(t, err)
 	assert.Empty(t, c.Offers[bios].First, "a machine of another vendor may have the same model name")
+}
+
+// A version that Dell counts itself is not compared with that of the device; one that is spelled by a known rule is.
+func TestDellVersionsAreSpelledAsDevicesDo(t *testing.T) {
+	for _, c := range []struct {
+		vendor, version, want string
+		spelling              catalog.Spelling
+	}{
+		{"15B3", "22.41.10.00", "22.41.1000", catalog.Undeclared},
+		{"15B3", "28.39.35.60", "28.39.3560", catalog.Undeclared},
+		{"15B3", "02.42.50.00", "2.42.5000", catalog.Undeclared},
+		{"15B3", "16.35.30.06", "16.35.3006", catalog.Undeclared},
+		{"15B3", "22.41.1000", "22.41.1000", catalog.Text},
+		{"15B3", "22.41.1.0", "22.41.1.0", catalog.Text},
+		{"15B3", "22.41.xx.00", "22.41.xx.00", catalog.Text},
+		{"14E4", "22.92.07.50", "22.92.07.50", catalog.Text},
+		{"8086", "23.0.8", "23.0.8", catalog.Text},
+	} {
+		q := r650()
+		q.Components[nic].VendorID = strings.ToLower(c.vendor)
+		got, err := catalog.Collect(t.Context(), catalog.Dell{Catalog: strings.NewReader(utf16le(dellManifest(
+			dellPackage("FRMW", c.version, "PowerEdge", "R650", c.vendor+":101D"))))}, q, 5)
+		require.NoError(t, err)
+		require.Len(t, got.Offers[nic].First, 1)
+		assert.Equal(t, c.want, got.Offers[nic].First[0].Version)
+		assert.Equal(t, c.spelling, got.Offers[nic].First[0].Spelling, "%+v", c)
+	}
 }
 
 func TestBadDellCatalogsAreRefused(t *testing.T) {

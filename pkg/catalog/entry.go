@@ -94,9 +94,9 @@ func (e *Entry) release() (Release, error) {
 	switch e.VersionFormat {
 	case "":
 	case "Dotted":
-		r.Format = new(inventory.FormatDotted)
+		r.Spelling = Decimal
 	case "Plain":
-		r.Format = new(inventory.FormatPlain)
+		r.Spelling = Text
 	default:
 		return r, fault(InvalidCatalog, "parse index: versionFormat %.32q is neither Dotted nor Plain", e.VersionFormat)
 	}

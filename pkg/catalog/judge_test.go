@@ -11,100 +11,117 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-func TestPlaceComparesOnlyOrdered(t *testing.T) {
+func TestPlacesWhatItCanRead(t *testing.T) {
 	for _, c := range []struct {
 		running, newest string
-		dotted          bool
+		spelled         catalog.Spelling
 		want            catalog.Position
 	}{
-		{"22.9", "22.10", true, catalog.Behind},
-		{"22.10", "22.10.0", true, catalog.Newest},
-		{"22.11", "22.10", true, catalog.Ahead},
-		{"22.9", "22.10", false, catalog.Unknown},
-		{"22.9-rc1", "22.10", true, catalog.Unknown},
-		{"", "22.10", true, catalog.Unknown},
-		{"22.9", "", true, catalog.Unknown},
+		{"22.9", "22.10", catalog.Decimal, catalog.Behind},
+		{"22.10", "22.10.0", catalog.Decimal, catalog.Newest},
+		{"22.11", "22.10", catalog.Decimal, catalog.Ahead},
+		{"22.9", "22.10", catalog.Text, catalog.Unknown},
+		{"22.9-rc1", "22.10", catalog.Decimal, catalog.Unknown},
+		{"", "22.10", catalog.Decimal, catalog.Unknown},
+		{"22.9", "", catalog.Decimal, catalog.Unknown},
+		{"0x9", "0x00a0", catalog.Hexadecimal, catalog.Behind},
+		{"0a.10", "A.0F", catalog.Hexadecimal, catalog.Ahead},
+		{"0xa0", "a0", catalog.Hexadecimal, catalog.Newest},
+		{"0xg0", "a0", catalog.Hexadecimal, catalog.Unknown},
+		{"GDC7", "GDC7", catalog.Text, catalog.Unknown},
 	} {
-		assert.Equal(t, c.want, catalog.Place(c.running, c.newest, c.dotted), "%+v", c)
+		assert.Equal(t, c.want, catalog.Place(c.running, c.newest, c.spelled), "%+v", c)
 	}
 }
 
 func TestAVulnerabilityIsKnownWhereAProviderSaysSoOrOrderDoes(t *testing.T) {
-	i := catalog.Issue{ID: "CVE-2026-1", FixedIn: []string{"1.5", "2.1"}, Has: []string{"1.2", "odd"}}
+	type answer struct{ affected, known bool }
+	yes, no, nobodyKnows := answer{true, true}, answer{false, true}, answer{}
+	i := catalog.Issue{ID: "CVE-2026-1", FixedIn: []string{"1.5", "2.1"}, FixedInText: []string{"R5"}, Has: []string{"1.2", "odd"}}
 	for _, c := range []struct {
 		running string
-		dotted  bool
-		want    bool
+		spelled catalog.Spelling
+		want    answer
 	}{
-		{"1.4", true, true}, {"1.4", false, false}, {"1.5", true, false}, {"1.5.0", true, false}, {"2.1", false, false}, {"3.0", true, false},
-		{"2.0", true, false}, // of the second branch before it was fixed, or of one that never had it: not known
-		{"1.2", false, true}, {"odd", true, true}, {"other", true, false}, {"", true, false},
+		{"1.4", catalog.Decimal, yes}, {"1.4", catalog.Text, nobodyKnows}, {"1.5", catalog.Decimal, no}, {"1.5", catalog.Text, no}, {"2.1", catalog.Text, no},
+		{"3.0", catalog.Decimal, no}, {"3.0", catalog.Text, nobodyKnows}, {"R5", catalog.Decimal, no}, {"R4", catalog.Decimal, nobodyKnows},
+		{"1.5.0", catalog.Decimal, no}, {"2.0", catalog.Decimal, nobodyKnows}, // of the second branch before it was fixed, or of one that never had it
+		{"1.2", catalog.Text, yes}, {"odd", catalog.Decimal, yes}, {"other", catalog.Decimal, nobodyKnows}, {"", catalog.Decimal, nobodyKnows},
 	} {
-		assert.Equal(t, c.want, i.Affects(c.running, c.dotted), "%+v", c)
+		affected, known := i.Affects(c.running, c.spelled)
+		assert.Equal(t, c.want, answer{affected, known}, "%+v", c)
 	}
-	assert.False(t, catalog.Issue{Has: []string{"1.2"}}.Affects("1.1", true), "what has it says nothing about older versions")
+	_, known := catalog.Issue{Has: []string{"1.2"}}.Affects("1.1", catalog.Decimal)
+	assert.False(t, known, "what has it says nothing about other versions")
+	doubted := catalog.Issue{InDoubt: []string{"1.5"}}
+	for running, want := range map[string]answer{"1.4": nobodyKnows, "1.5": no, "1.6": no} {
+		affected, known := doubted.Affects(running, catalog.Decimal)
+		assert.Equal(t, want, answer{affected, known}, "if it is not of this device, then neither; if it is, it is fixed from 1.5 on: %s", running)
+	}
 }
 
 func TestAVersionFixesWhatAProviderSaysOrOrderDoes(t *testing.T) {
 	i := catalog.Issue{ID: "CVE-2026-1", FixedIn: []string{"1.5", "2.1"}, Has: []string{"3.1"}}
 	for _, c := range []struct {
 		version string
-		dotted  bool
+		spelled catalog.Spelling
 		want    bool
 	}{
-		{"1.5", false, true}, {"2.1", true, true}, {"2.2", true, true}, {"2.2", false, false}, {"2.0", true, false}, {"1.4", true, false},
-		{"3.1", true, false}, {"odd", true, false}, {"", true, false},
+		{"1.5", catalog.Text, true}, {"2.1", catalog.Decimal, true}, {"2.2", catalog.Decimal, true}, {"2.2", catalog.Text, false}, {"2.0", catalog.Decimal, false}, {"1.4", catalog.Decimal, false},
+		{"3.1", catalog.Decimal, false}, {"odd", catalog.Decimal, false}, {"", catalog.Decimal, false},
 	} {
-		assert.Equal(t, c.want, i.FixedBy(c.version, c.dotted), "%+v", c)
+		assert.Equal(t, c.want, i.FixedBy(c.version, c.spelled), "%+v", c)
 	}
-	assert.False(t, catalog.Issue{Has: []string{"1.2"}}.FixedBy("1.3", true), "nobody says that it is fixed")
+	assert.False(t, catalog.Issue{Has: []string{"1.2"}}.FixedBy("1.3", catalog.Decimal), "nobody says that it is fixed")
 }
 
-// Every version of a provider counts, also those that are not kept.
-func TestVersionsAreOrderedWhereTheirFormatIsDeclaredAndNobodyContradicts(t *testing.T) {
-	dotted, plain := `"Dotted"`, `"Plain"`
+// A version that cannot be read, or that its provider declares to be text, is alone without an order.
+func TestUnreadableVersionStandsAlone(t *testing.T) {
+	decimal, plain := `"Dotted"`, `"Plain"`
 	for name, c := range map[string]struct {
-		providers [][]string // version, format; version, format ...
-		driver    inventory.VersionFormat
-		want      bool
+		entries []string // version, format; version, format ...
+		driver  inventory.VersionFormat
+		want    []string
 	}{
-		"a provider declares it":                {[][]string{{"1.9", `""`, "1.10", dotted}}, inventory.FormatPlain, true},
-		"the driver declares it":                {[][]string{{"1.9", `""`, "1.10", `""`}}, inventory.FormatDotted, true},
-		"nobody declares it":                    {[][]string{{"1.9", `""`, "1.10", `""`}}, inventory.FormatPlain, false},
-		"the provider contradicts itself":       {[][]string{{"1.9", plain, "1.10", dotted}}, inventory.FormatDotted, false},
-		"a version does not follow":             {[][]string{{"1.9", dotted, "B", dotted}}, inventory.FormatDotted, false},
-		"a version that is not kept":            {[][]string{{"1.9", dotted, "1.10", dotted, "1.11", dotted, "B", dotted}}, inventory.FormatDotted, false},
-		"another provider contradicts":          {[][]string{{"1.9", dotted}, {"1.9", plain}}, inventory.FormatDotted, false},
-		"another provider has an odd version":   {[][]string{{"1.9", dotted}, {"B", `""`}}, inventory.FormatDotted, false},
-		"a provider that offers nothing is one": {[][]string{{"1.9", dotted}, {}}, inventory.FormatPlain, true},
+		"a provider declares it":         {[]string{"1.9", `""`, "1.10", decimal}, inventory.FormatPlain, []string{"1.10", "1.9"}},
+		"the driver declares it":         {[]string{"1.9", `""`, "1.10", `""`}, inventory.FormatDotted, []string{"1.10", "1.9"}},
+		"nobody declares it":             {[]string{"1.9", `""`, "1.10", `""`}, inventory.FormatPlain, []string{"1.9", "1.10"}},
+		"one is declared to be text":     {[]string{"1.8", `""`, "1.11", plain, "1.9", `""`}, inventory.FormatDotted, []string{"1.9", "1.8", "1.11"}},
+		"one does not follow":            {[]string{"B", decimal, "1.9", decimal, "1.10", decimal}, inventory.FormatDotted, []string{"1.10", "1.9", "B"}},
+		"all are declared to be text":    {[]string{"1.9", plain, "1.10", plain}, inventory.FormatDotted, []string{"1.9", "1.10"}},
+		"nothing is offered":             {nil, inventory.FormatDotted, nil},
+		"one beyond those that are kept": {[]string{"1.1", `""`, "1.2", `""`, "1.3", `""`, "B", `""`}, inventory.FormatDotted, []string{"1.3", "1.2", "1.1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var order catalog.Order
-			for _, p := range c.providers {
-				var entries []string
-				for i := 0; i < len(p); i += 2 {
-					entries = append(entries, `{"class":"BIOS","version":"`+p[i]+`","versionFormat":`+p[i+1]+`}`)
-				}
-				got, err := catalog.Collect(t.Context(), catalog.Index{JSON: strings.NewReader(index(entries...))}, r650(), 2)
-				require.NoError(t, err)
-				order.Add(got.Offers[bios].Order)
+			var entries []string
+			for i := 0; i < len(c.entries); i += 2 {
+				entries = append(entries, `{"class":"BIOS","version":"`+c.entries[i]+`","versionFormat":`+c.entries[i+1]+`}`)
 			}
-			assert.Equal(t, c.want, order.Holds(c.driver))
+			got, err := catalog.Collect(t.Context(), catalog.Index{JSON: strings.NewReader(index(entries...))}, r650(), 3)
+			require.NoError(t, err)
+			o := got.Offers[bios]
+			spelled := catalog.SpellingOf(c.driver, o.Declared)
+			list := o.Versions(spelled)
+			catalog.Sort(list, spelled)
+			var is []string
+			for _, r := range list {
+				is = append(is, r.Version)
+			}
+			assert.Equal(t, c.want, is)
 		})
 	}
 }
 
 func TestTheNearestFixIsFound(t *testing.T) {
-	offered := []catalog.Release{{Version: "1.9"}, {Version: "1.7"}, {Version: "1.6"}, {Version: "1.4"}, {Version: "odd"}}
+	reachable := []catalog.Release{{Version: "1.4"}, {Version: "1.6"}, {Version: "1.7"}, {Version: "1.9"}}
 	first, second := catalog.Issue{ID: "a", FixedIn: []string{"1.5"}}, catalog.Issue{ID: "b", FixedIn: []string{"1.6"}, Has: []string{"1.7"}}
 	for _, c := range []struct {
-		running string
-		issues  []catalog.Issue
-		want    string
+		issues []catalog.Issue
+		want   string
 	}{
-		{"1.3", []catalog.Issue{first}, "1.5"}, {"1.3", []catalog.Issue{first, second}, "1.6"}, {"1.6.1", []catalog.Issue{second}, "1.9"},
-		{"1.3", []catalog.Issue{{ID: "c", Has: []string{"1.3"}}}, ""}, {"2.0", []catalog.Issue{first}, ""}, {"odd", []catalog.Issue{first}, ""},
+		{[]catalog.Issue{first}, "1.6"}, {[]catalog.Issue{first, second}, "1.6"}, {[]catalog.Issue{{ID: "c", FixedIn: []string{"1.8"}}}, "1.9"},
+		{[]catalog.Issue{{ID: "c", Has: []string{"1.3"}}}, ""}, {[]catalog.Issue{{ID: "c", FixedIn: []string{"2.0"}}}, ""},
 	} {
-		assert.Equal(t, c.want, catalog.NearestFix(c.running, c.issues, offered, func(string) bool { return true }), "%+v", c)
+		assert.Equal(t, c.want, catalog.NearestFix(c.issues, reachable, catalog.Decimal), "%+v", c)
 	}
 }

@@ -1,8 +1,10 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -29,6 +31,8 @@ type lvfsEntry struct {
 	firmware bool
 	guids    []string
 	format   string
+	branch   string
+	requires []requirement
 	releases []Release
 	size     int
 }
@@ -43,11 +47,11 @@ func (p LVFS) Discover(ctx context.Context, q Query, emit Emit) error {
 	}
 	d := newDocument(ctx, p.Metadata, p.Limits)
 	return d.each("LVFS metadata", "components", "component", func(_, e xml.StartElement) error {
-		return p.component(d, e, wanted, emit)
+		return p.component(d, e, q, wanted, emit)
 	})
 }
 
-func (p LVFS) component(d *document, e xml.StartElement, wanted map[string][]int, emit Emit) error {
+func (p LVFS) component(d *document, e xml.StartElement, q Query, wanted map[string][]int, emit Emit) error {
 	entry := lvfsEntry{firmware: attribute(e, "type") == "firmware"}
 	var last xml.StartElement
 	err := d.within(
@@ -64,21 +68,52 @@ func (p LVFS) component(d *document, e xml.StartElement, wanted map[string][]int
 			}
 		}
 	}
-	if len(matched) == 0 {
-		return nil
-	}
-	for _, r := range entry.releases {
-		r.Format = lvfsFormat(entry.format, r.Version)
-		if !r.clean() {
+	for _, i := range matched {
+		is, doubt := entry.judge(q, q.Components[i])
+		if is == fails {
 			continue
 		}
-		for _, i := range matched {
+		for _, r := range entry.releases {
+			r.Version, r.Spelling = lvfsVersion(entry.format, strings.TrimSpace(r.Version))
+			r.Doubt, r.Needs = doubt, entry.needs()
+			if !r.clean() {
+				continue
+			}
 			if err := emit(i, r); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// judge says whether what is offered is for a component of a machine, and if that is not known why.
+func (l *lvfsEntry) judge(q Query, c Component) (is verdict, doubt string) {
+	is = meets
+	if l.branch != "" {
+		is, doubt = unknown, fmt.Sprintf("it is of the branch %.64q, and devices do not report theirs", l.branch)
+	}
+	for _, r := range l.requires {
+		if _, ok := r.need(); ok {
+			continue
+		}
+		switch r.judge(q, c) {
+		case fails:
+			return fails, ""
+		case unknown:
+			is, doubt = unknown, cmp.Or(doubt, fmt.Sprintf("its requirement %s cannot be judged here", r))
+		}
+	}
+	return is, doubt
+}
+
+func (l *lvfsEntry) needs() (out []Need) {
+	for _, r := range l.requires {
+		if n, ok := r.need(); ok {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // keep counts what is kept.
@@ -110,6 +145,9 @@ func (l *lvfsEntry) text(path, text string, e xml.StartElement) error {
 	}
 	var err error
 	switch path {
+	case "branch":
+		l.branch, err = l.keep(text)
+		return err
 	case "provides/firmware":
 		if attribute(e, "type") == "flashed" && len(l.guids) < maxList {
 			text, err = l.keep(strings.ToLower(text))
@@ -121,6 +159,9 @@ func (l *lvfsEntry) text(path, text string, e xml.StartElement) error {
 			l.format = text
 		}
 		return nil
+	}
+	if group, _, ok := strings.Cut(path, "/"); ok && slices.Contains([]string{"requires", "recommends", "suggests"}, group) {
+		return l.require(newRequirement(e, text))
 	}
 	if len(l.releases) == 0 {
 		return nil
@@ -144,19 +185,13 @@ func (l *lvfsEntry) text(path, text string, e xml.StartElement) error {
 	return err
 }
 
-// lvfsSections are the version formats of LVFS that are decimal sections between dots, with the number of them. The others, and
-// versions that do not follow the declared one, such as the undivided numbers of older metadata, are not ordered.
-var lvfsSections = map[string]int{"number": 1, "pair": 2, "triplet": 3, "quad": 4}
-
-func lvfsFormat(declared, version string) *inventory.VersionFormat {
-	if declared == "" {
-		return nil
+func (l *lvfsEntry) require(r requirement) error {
+	if len(l.requires) == maxList {
+		return fault(InvalidCatalog, "parse LVFS metadata: one component has more than %d requirements", maxList)
 	}
-	format := inventory.FormatPlain
-	if n := lvfsSections[declared]; n > 0 && strings.Count(version, ".") == n-1 {
-		format = inventory.FormatDotted
-	}
-	return &format
+	l.requires = append(l.requires, r)
+	_, err := l.keep(r.text + r.version)
+	return err
 }
 
 // GUIDs are the ids by which LVFS metadata names the devices of a component: the UUID of version 5 in the name space of DNS of each
@@ -168,10 +203,15 @@ func (c Component) GUIDs() []string {
 		out = append(out, id.String())
 	}
 	if c.VendorID != "" && c.DeviceID != "" {
-		ids := `VEN_` + strings.ToUpper(c.VendorID) + `&DEV_` + strings.ToUpper(c.DeviceID)
-		out = append(out, instanceGUID(`PCI\`+ids))
-		if c.Class == "Disk" {
-			out = append(out, instanceGUID(`NVME\`+ids))
+		ids := []string{`VEN_` + strings.ToUpper(c.VendorID) + `&DEV_` + strings.ToUpper(c.DeviceID)}
+		if vendor, device, ok := strings.Cut(c.SubsystemID, ":"); ok {
+			ids = append(ids, ids[0]+`&SUBSYS_`+strings.ToUpper(vendor+device))
+		}
+		for _, id := range ids {
+			out = append(out, instanceGUID(`PCI\`+id))
+			if c.Class == "Disk" {
+				out = append(out, instanceGUID(`NVME\`+id))
+			}
 		}
 	}
 	if c.Class == "Disk" && strings.TrimSpace(c.Model) != "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // The GUIDs are computed outside of the product: uuid.uuid5(uuid.NAMESPACE_DNS, id) of Python.
@@ -19,7 +20,7 @@ const (
 func TestDevicesHaveTheGUIDsThatFwupdGivesThem(t *testing.T) {
 	q := r650()
 	assert.Equal(t, []string{"e5cb0fb5-9c71-4e5e-9c2a-000000000001"}, q.Components[bios].GUIDs(), "the ESRT's own")
-	assert.Equal(t, []string{guidPCI}, q.Components[nic].GUIDs(), "a PSID is no GUID")
+	assert.Equal(t, []string{guidPCI, guidBoard}, q.Components[nic].GUIDs(), "those of the chip and of the board; a PSID is no GUID")
 	assert.Contains(t, q.Components[disk].GUIDs(), guidNVMe)
 	assert.Empty(t, catalog.Component{Class: "NIC"}.GUIDs())
 }
@@ -38,32 +39,71 @@ func TestLVFSOffersTheReleasesOfTheDevicesByGUID(t *testing.T) {
 	assert.Equal(t, []catalog.Issue{
 		{ID: "CVE-2026-1", FixedIn: []string{"22.8.0", "22.9.1"}}, {ID: "CVE-2026-2", FixedIn: []string{"22.8.0"}},
 	}, c.Offers[nic].Issues)
-	r := c.Offers[nic].Newest[0]
+	r := c.Offers[nic].Decimal[0]
 	assert.Equal(t, "https://fw.example.com/22.10.0.cab", r.URL)
 	assert.Equal(t, "sha256:"+strings.Repeat("0", 63)+"2", r.Digest.String(), "of the file, not of what is in it")
 }
 
-// A version that does not follow the declared format is not ordered, and with it none of the component.
-func TestLVFSVersionsAreOrderedOnlyInTheFormatThatIsDeclared(t *testing.T) {
-	for name, c := range map[string]struct {
-		format   string
-		releases []string
-		want     []string
-	}{
-		"quad":                 {"quad", []string{"1.2.3.9", "1.2.3.10"}, []string{"1.2.3.10", "1.2.3.9"}},
-		"an undivided number":  {"triplet", []string{"16908800", "1.3.0"}, []string{"16908800", "1.3.0"}},
-		"a format of a vendor": {"intel-me", []string{"1.9", "1.10"}, []string{"1.9", "1.10"}},
-		"none":                 {"", []string{"1.9", "1.10"}, []string{"1.9", "1.10"}},
+// A version of a format has its number of sections, or is the undivided number that the firmware keeps. The numbers and what they mean are
+// examples of fwupd's own.
+func TestReadsVersionsOfLVFSByTheirFormat(t *testing.T) {
+	for _, c := range []struct{ format, version, want, older string }{
+		{"number", "12", "12", "9"},
+		{"pair", "0x00010002", "1.2", "1.1"}, {"pair", "1.10", "1.10", "1.9"},
+		{"triplet", "16908800", "1.2.512", "1.2.6"}, {"triplet", "22.10.0", "22.10.0", "22.9.1"},
+		{"quad", "0xff010005", "255.1.0.5", "255.1.0.4"}, {"quad", "1.2.3.10", "1.2.3.10", "1.2.3.9"},
+		{"bcd", "0x12345678", "12.34.56.78", "12.34.9.1"}, {"bcd", "1.10", "1.10", "1.9"},
+		{"intel-me", "0x0b32057a", "11.11.50.1402", "11.11.6.1402"}, {"intel-me", "11.8.50.3460", "11.8.50.3460", "11.8.9.9"},
+		{"intel-me2", "0xb8320d84", "11.8.50.3460", "11.8.6.3460"},
+		{"intel-csme19", "0x00000741", "19.0.0.1857", "19.0.0.999"},
+		{"surface-legacy", "0x226a4b00", "137.2706.768", "137.999.768"},
+		{"surface", "0x6001988", "6.25.136", "6.9.136"},
+		{"dell-bios", "0x00ff0001", "255.0.1", "9.0.1"}, {"dell-bios", "1.15.2", "1.15.2", "1.9.3"},
+		{"dell-bios-msb", "0x010f0201", "1.15.2", "1.9.2"}, {"dell-bios-msb", "1.15.2", "1.15.2", "1.9.2"},
+		{"hex", "0x000000c8", "0x000000c8", "0x9"},
+		{"compal-bios", "01.1A", "01.1A", "01.09"}, {"compal-bios", "282", "01.1a", "01.09"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var list []string
-			for _, v := range c.releases {
-				list = append(list, release(v))
-			}
-			got := collect(t, catalog.LVFS{Metadata: strings.NewReader(lvfs(component("e5cb0fb5-9c71-4e5e-9c2a-000000000001", c.format, list...)))}, 5)
-			assert.Equal(t, c.want, versions(got.Offers[bios], bios))
-		})
+		is := inLVFS(t, c.format, c.version, c.older)
+		assert.Equal(t, []string{c.want, c.older}, is, "%+v", c)
+		is = inLVFS(t, c.format, c.older, c.version)
+		assert.Equal(t, []string{c.want, c.older}, is, "%+v", c)
 	}
+	for _, c := range []struct{ format, version string }{
+		{"plain", "2.0"}, {"unheard-of", "2.0.0"}, {"triplet", "2.0"}, {"quad", "2.0.0"}, {"dell-bios", "2.0"}, {"hex", "2.0"}, {"hex", "xyz"},
+		{"triplet", "A.0.0"}, {"triplet", "20260131"}, {"number", "2.0"}, {"intel-me", "2.0.0"}, {"triplet", "4294967296"}, {"triplet", "0"},
+	} {
+		assert.Equal(t, []string{"odd", c.version}, inLVFS(t, c.format, "odd", c.version), "%+v is text, and listed as it comes", c)
+	}
+	assert.Equal(t, []string{"1.9", "1.10"}, inLVFS(t, "", "1.9", "1.10"), "no format is declared, and the driver of a BIOS declares none here")
+}
+
+// inLVFS lists two versions of the BIOS as a catalog does.
+func inLVFS(t *testing.T, format string, versionsOf ...string) []string {
+	t.Helper()
+	var list []string
+	for _, v := range versionsOf {
+		list = append(list, release(v))
+	}
+	return versions(collect(t, catalog.LVFS{Metadata: strings.NewReader(lvfs(component("e5cb0fb5-9c71-4e5e-9c2a-000000000001", format, list...)))}, 5).Offers[bios], bios)
+}
+
+func affects(i catalog.Issue, running string, spelled catalog.Spelling) bool {
+	affected, _ := i.Affects(running, spelled)
+	return affected
+}
+
+// Vulnerabilities count in each format: a Dell BIOS that is older than the one that fixes it is affected.
+func TestIssuesCountInVendorFormat(t *testing.T) {
+	metadata := lvfs(component("e5cb0fb5-9c71-4e5e-9c2a-000000000001", "dell-bios", release("1.10.2", "CVE-2026-1"), release("1.9.2")))
+	o := collect(t, catalog.LVFS{Metadata: strings.NewReader(metadata)}, 5).Offers[bios]
+	spelled := catalog.SpellingOf(inventory.FormatPlain, o.Declared)
+	require.Len(t, o.Issues, 1)
+	assert.True(t, affects(o.Issues[0], "1.9.2", spelled))
+	assert.False(t, affects(o.Issues[0], "1.11.0", spelled))
+	text := lvfs(component("e5cb0fb5-9c71-4e5e-9c2a-000000000001", "plain", release("1.10.2", "CVE-2026-1")))
+	o = collect(t, catalog.LVFS{Metadata: strings.NewReader(text)}, 5).Offers[bios]
+	assert.False(t, affects(o.Issues[0], "1.9.2", catalog.Decimal), "text is not older than anything")
+	assert.True(t, o.Issues[0].FixedBy("1.10.2", catalog.Decimal))
 }
 
 // R000-22: five found, three kept, and what the others fix is not forgotten.
@@ -72,7 +112,8 @@ func TestKeepsNoMoreThanAskedFor(t *testing.T) {
 	c := collect(t, catalog.LVFS{Metadata: strings.NewReader(metadata)}, 3)
 	assert.Equal(t, []string{"1.0.5", "1.0.4", "1.0.3"}, versions(c.Offers[nic], nic))
 	require.Len(t, c.Offers[nic].Issues, 1)
-	assert.True(t, c.Offers[nic].Issues[0].Affects("1.0.0", true))
+	assert.True(t, affects(c.Offers[nic].Issues[0], "1.0.0", catalog.Decimal))
+	assert.Equal(t, "1.0.1", c.Offers[nic].Fixing[0].Version, "it is offered, and fixes something")
 }
 
 func TestBadXMLIsRefusedByItsReason(t *testing.T) {

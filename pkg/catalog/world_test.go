@@ -19,7 +19,7 @@ import (
 func r650() catalog.Query {
 	return catalog.Query{Vendor: "Dell Inc.", Model: "PowerEdge R650", Components: []catalog.Component{
 		{Class: "BIOS", Vendor: "Dell Inc.", Model: "PowerEdge R650", BoardID: "E5CB0FB5-9C71-4E5E-9C2A-000000000001"},
-		{Class: "NIC", Vendor: "Mellanox", Model: "ConnectX-6 Dx", VendorID: "15b3", DeviceID: "101d", BoardID: "MT_0000000359", Format: inventory.FormatDotted},
+		{Class: "NIC", Vendor: "Mellanox", Model: "ConnectX-6 Dx", VendorID: "15b3", DeviceID: "101d", SubsystemID: "15b3:0016", BoardID: "MT_0000000359", Format: inventory.FormatDotted},
 		{Class: "Disk", Vendor: "Samsung", Model: "PM1733", VendorID: "144d", DeviceID: "a824"},
 	}}
 }
@@ -33,7 +33,7 @@ const (
 // versions are the versions of an offer for a component of r650, as they are listed when nobody else offers any.
 func versions(o catalog.Offer, component int) []string {
 	var out []string
-	for _, r := range o.Versions(o.Order.Holds(r650().Components[component].Format)) {
+	for _, r := range o.Versions(catalog.SpellingOf(r650().Components[component].Format, o.Declared)) {
 		out = append(out, r.Version)
 	}
 	return out

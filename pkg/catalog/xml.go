@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"golang.org/x/text/encoding"
@@ -262,8 +263,7 @@ func (b *budget) Read(p []byte) (int, error) {
 }
 
 // Dell reads the catalog of update packages that Dell offers for servers (Catalog.xml), which is UTF-16. BIOS packages match the BIOS
-// of the machine, firmware packages the devices with their PCI ids; what has neither is left out. The catalog declares no
-// format of its versions and names no vulnerabilities.
+// of the machine, firmware packages the devices with their PCI and subsystem ids; what has neither is left out. The catalog names no vulnerabilities.
 type Dell struct {
 	// Catalog after decompression.
 	Catalog io.Reader
@@ -272,10 +272,12 @@ type Dell struct {
 
 // dellEntry is what is kept of one package.
 type dellEntry struct {
-	kind          string
-	brand         string
-	machine       bool
-	pci           map[string]bool
+	kind    string
+	brand   string
+	machine bool
+	// pci lists the boards of each PCI id, as subsystem ids; ":" stands for every board.
+	pci           map[string][]string
+	devices       int
 	model         string
 	version, path string
 }
@@ -290,7 +292,7 @@ func (p Dell) Discover(ctx context.Context, q Query, emit Emit) error {
 
 func (p Dell) component(d *document, e xml.StartElement, base string, q Query, emit Emit) error {
 	entry := dellEntry{
-		pci: map[string]bool{}, model: text.Slug(q.Model),
+		pci: map[string][]string{}, model: text.Slug(q.Model),
 		version: attribute(e, "vendorVersion"), path: attribute(e, "path"),
 	}
 	if err := d.within(entry.start, entry.text); err != nil {
@@ -299,28 +301,42 @@ func (p Dell) component(d *document, e xml.StartElement, base string, q Query, e
 	if !entry.machine || !strings.HasPrefix(text.Slug(q.Vendor), "dell") {
 		return nil
 	}
-	r := Release{Version: entry.version, URL: location(base, entry.path)}
-	if !r.clean() {
-		return nil
-	}
 	for i, c := range q.Components {
-		if entry.concerns(c) {
-			if err := emit(i, r); err != nil {
-				return err
-			}
+		is := entry.concerns(c)
+		if is == fails {
+			continue
+		}
+		r := Release{URL: location(base, entry.path)}
+		if is == unknown {
+			r.Doubt = "its package is for certain boards, and the devices report none (subsystemID)"
+		}
+		r.Version, r.Spelling = dellVersion(c, strings.TrimSpace(entry.version))
+		if !r.clean() {
+			continue
+		}
+		if err := emit(i, r); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (l *dellEntry) concerns(c Component) bool {
-	switch l.kind {
-	case "BIOS":
-		return c.Class == "BIOS"
-	case "FRMW":
-		return c.VendorID != "" && l.pci[strings.ToLower(c.VendorID+":"+c.DeviceID)]
+func (l *dellEntry) concerns(c Component) verdict {
+	switch {
+	case l.kind == "BIOS" && c.Class == "BIOS":
+		return meets
+	case l.kind != "FRMW" || c.VendorID == "":
+		return fails
 	}
-	return false
+	boards := l.pci[strings.ToLower(c.VendorID+":"+c.DeviceID)]
+	vendor, _, _ := strings.Cut(c.SubsystemID, ":")
+	switch {
+	case slices.Contains(boards, ":"), c.SubsystemID != "" && (slices.Contains(boards, c.SubsystemID) || slices.Contains(boards, vendor+":")):
+		return meets
+	case len(boards) > 0 && c.SubsystemID == "":
+		return unknown
+	}
+	return fails
 }
 
 func (l *dellEntry) start(path string, e xml.StartElement) error {
@@ -330,11 +346,12 @@ func (l *dellEntry) start(path string, e xml.StartElement) error {
 	case "SupportedSystems/Brand":
 		l.brand = ""
 	case "SupportedDevices/Device/PCIInfo":
-		if len(l.pci) == maxList {
+		if l.devices++; l.devices > maxList {
 			return fault(InvalidCatalog, "parse Dell catalog: one package is for more than %d devices", maxList)
 		}
 		if v, d := attribute(e, "vendorID"), attribute(e, "deviceID"); len(v) == 4 && len(d) == 4 {
-			l.pci[strings.ToLower(v+":"+d)] = true
+			id := strings.ToLower(v + ":" + d)
+			l.pci[id] = append(l.pci[id], strings.ToLower(attribute(e, "subVendorID")+":"+attribute(e, "subDeviceID")))
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -50,8 +51,8 @@ type Updater interface {
 	// Write stages the image and returns what its activation needs. It classifies the tool's exit code; the caller
 	// verifies success by reading the device back. It returns nil when the device already holds the image.
 	Write(ctx context.Context, id inventory.Identity, img Image, progress Progress) (inventory.Activation, error)
-	// Activate makes the stored image run by the given kind of activation, DeviceReset or DriverReload; the caller
-	// performs the other kinds. It returns what is still needed: ActivateNone when nothing is, or a more disruptive
+	// Activate makes the stored image run, and puts stored settings into force, by the given kind of activation, DeviceReset or
+	// DriverReload; the caller performs the other kinds. It returns what is still needed: ActivateNone when nothing is, or a more disruptive
 	// kind when the device reports that this one is not enough. An error that is a *NotEnoughError says the same with the
 	// reason; see StillNeeded.
 	Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error)
@@ -124,11 +125,15 @@ type Image struct {
 	Size int64
 }
 
-// RejectedError says that an image must not be written to a device. Trying again does not help.
-type RejectedError struct{ Reason string }
+// RejectedError says that an image must not be written to a device, or settings not be given to it. Trying again does not help.
+type RejectedError struct {
+	// Of is what was rejected; empty for an image.
+	Of     string
+	Reason string
+}
 
 // Error returns the reason.
-func (e *RejectedError) Error() string { return "image rejected: " + e.Reason }
+func (e *RejectedError) Error() string { return cmp.Or(e.Of, "image") + " rejected: " + e.Reason }
 
 // Rejectf returns a *RejectedError.
 func Rejectf(format string, args ...any) error {

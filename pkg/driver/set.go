@@ -162,7 +162,7 @@ type Match struct {
 	Support Support
 	// Vendors and Models are names; VendorIDs and DeviceIDs are PCI ids of four hexadecimal digits.
 	Vendors, VendorIDs, DeviceIDs, Models []string
-	// SubsystemVendorIDs distinguish boards of different vendors with the same chip; they are known of storage controllers alone.
+	// SubsystemVendorIDs distinguish boards of different vendors with the same chip.
 	SubsystemVendorIDs []string `json:",omitempty"`
 	// Transports restrict drives; see inventory.Identity.
 	Transports []string

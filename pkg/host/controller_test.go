@@ -39,8 +39,8 @@ func TestControllerIsOneDevice(t *testing.T) {
 	m.SCSI(sysfstest.Disk{Below: hba, Address: "4:0:1:0", Attributes: map[string]string{"wwid": "naa.5000c500a1b2c3d4"}})
 	assert.Equal(t, []inventory.Device{{Identity: inventory.Identity{
 		Class: inventory.StorageController, UniqueID: "500605b00dd9c7b0", Vendor: "Broadcom / LSI", VendorID: "1000", DeviceID: "00ac",
-		SubsystemVendorID: "1000",
-		Model:             "SAS3416 Fusion-MPT Tri-Mode I/O Controller Chip (IOC)", PartNumber: "03-50008-15003", SerialNumber: "SP81928512",
+		SubsystemVendorID: "1000", SubsystemDeviceID: "0001",
+		Model: "SAS3416 Fusion-MPT Tri-Mode I/O Controller Chip (IOC)", PartNumber: "03-50008-15003", SerialNumber: "SP81928512",
 		PCI: []inventory.PCIAddress{{Bus: 3}}, Kernel: "mpt3sas",
 	}}}, controllers(t, m))
 }

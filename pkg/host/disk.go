@@ -99,6 +99,7 @@ func (h *Host) onPCI(id *inventory.Identity, d sysfs.Device) {
 	if f := d.Function; f != nil {
 		id.PCI = []inventory.PCIAddress{f.Address}
 		id.VendorID, id.DeviceID, id.Vendor = f.Vendor, f.Device, h.nameOf(f.Vendor, "")
+		id.SubsystemVendorID, id.SubsystemDeviceID = f.SubsystemVendor, f.SubsystemDevice
 	}
 }
 
@@ -192,8 +193,8 @@ func (h *Host) controller(functions []sysfs.PCIFunction, hosts []sysfs.SCSIHost)
 	first := functions[0]
 	d := inventory.Device{Identity: inventory.Identity{
 		Class: inventory.StorageController, VendorID: first.Vendor, DeviceID: first.Device,
-		SubsystemVendorID: first.SubsystemVendor,
-		Vendor:            h.nameOf(first.Vendor, ""), Model: h.nameOf(first.Vendor, first.Device),
+		SubsystemVendorID: first.SubsystemVendor, SubsystemDeviceID: first.SubsystemDevice,
+		Vendor: h.nameOf(first.Vendor, ""), Model: h.nameOf(first.Vendor, first.Device),
 	}}
 	var own []sysfs.SCSIHost
 	for _, f := range functions {

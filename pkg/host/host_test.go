@@ -130,6 +130,7 @@ func TestOneDevicePerCardAndDrive(t *testing.T) {
 	assert.Equal(t, inventory.Device{
 		Identity: inventory.Identity{
 			Class: inventory.NIC, UniqueID: mac(0x10), Vendor: "Mellanox Technologies", VendorID: "15b3", DeviceID: "101d",
+			SubsystemVendorID: "15b3", SubsystemDeviceID: "0001",
 			Model: "MT2892 Family [ConnectX-6 Dx]", PCI: []inventory.PCIAddress{first, second}, Node: "eth0", Kernel: "mlx5_core",
 		},
 		Ports: []inventory.Port{
@@ -140,6 +141,7 @@ func TestOneDevicePerCardAndDrive(t *testing.T) {
 	}, inv.Devices[3])
 	assert.Equal(t, inventory.Identity{
 		Class: inventory.Disk, UniqueID: "eui.01", Vendor: "Samsung Electronics Co Ltd", VendorID: "144d", DeviceID: "a808",
+		SubsystemVendorID: "144d", SubsystemDeviceID: "0001",
 		Model: "PM9A3", SerialNumber: "S1", PCI: []inventory.PCIAddress{{Bus: 1}}, Node: "nvme0", Kernel: "nvme", Transport: "nvme",
 	}, inv.Devices[1].Identity)
 	assert.Equal(t, inventory.Identity{
@@ -332,7 +334,7 @@ func TestTheDriverCompletesTheIdentityButNotHowToReachTheDevice(t *testing.T) {
 	}})).Devices[0]
 	assert.Equal(t, inventory.Identity{
 		Class: inventory.NIC, UniqueID: mac(0x0f), BoardID: "MT_0000000359", SerialNumber: "MT2", Vendor: "Mellanox Technologies",
-		VendorID: "15b3", DeviceID: "101d", Model: "MT2892 Family [ConnectX-6 Dx]", PCI: []inventory.PCIAddress{{Bus: 0x3b}}, Node: "eth0", Kernel: "mlx5_core",
+		VendorID: "15b3", DeviceID: "101d", SubsystemVendorID: "15b3", SubsystemDeviceID: "0001", Model: "MT2892 Family [ConnectX-6 Dx]", PCI: []inventory.PCIAddress{{Bus: 0x3b}}, Node: "eth0", Kernel: "mlx5_core",
 	}, d.Identity)
 	assert.Equal(t, inventory.Version("22"), d.Firmware.Running)
 }

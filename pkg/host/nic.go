@@ -143,6 +143,7 @@ func (h *Host) nic(c card) candidate {
 	if len(c.functions) > 0 {
 		first := c.functions[0]
 		d.VendorID, d.DeviceID = first.Vendor, first.Device
+		d.SubsystemVendorID, d.SubsystemDeviceID = first.SubsystemVendor, first.SubsystemDevice
 		d.Vendor, d.Model = h.nameOf(first.Vendor, ""), h.nameOf(first.Vendor, first.Device)
 	} else {
 		for _, n := range c.interfaces {

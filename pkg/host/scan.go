@@ -52,7 +52,7 @@ func (h *Host) ScanGuarded(ctx context.Context, guard Guard) (Inventory, error) 
 	}
 	candidates := h.listAll(ctx, inv.Incomplete)
 	inv.Devices = separate(h.confirm(ctx, candidates, h.inspectAll(ctx, candidates, guard), guard))
-	h.addArrays(ctx, inv.Devices)
+	h.addUse(ctx, inv.Devices)
 	if err := ctx.Err(); err != nil {
 		return Inventory{}, fmt.Errorf("scan machine: %w", context.Cause(ctx))
 	}

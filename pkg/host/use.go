@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // Use reads what uses a drive now: file systems, swap space, pools and arrays, directly or through the devices in between. It is zero for a
-// device that is no drive. Volume managers with redundancy of their own (LVM, Ceph) do not show the kernel how they are.
+// device that is no drive. Volume managers with redundancy of their own (LVM, Ceph) hardly show the kernel how they are.
 func (h *Host) Use(ctx context.Context, id inventory.Identity) (inventory.Use, error) {
 	if id.Class != inventory.Disk || id.Node == "" {
 		return inventory.Use{}, nil
@@ -28,8 +29,9 @@ func (h *Host) Use(ctx context.Context, id inventory.Identity) (inventory.Use, e
 	return inventory.Use{}, fmt.Errorf("read what uses %s: %w", id.Node, err)
 }
 
-// addArrays completes the drives of a scan. What cannot be read is left out: a job asks again before it changes anything.
-func (h *Host) addArrays(ctx context.Context, devices []inventory.Device) {
+// addUse completes the drives of a scan: with their arrays, and with why one must not be written where it is. What cannot be read is left
+// out: a job asks again before it changes anything.
+func (h *Host) addUse(ctx context.Context, devices []inventory.Device) {
 	isDrive := func(d inventory.Device) bool { return d.Class == inventory.Disk && d.Node != "" }
 	if !slices.ContainsFunc(devices, isDrive) {
 		return
@@ -48,6 +50,11 @@ func (h *Host) addArrays(ctx context.Context, devices []inventory.Device) {
 		}
 		for _, a := range use.Arrays {
 			devices[i].Arrays = append(devices[i].Arrays, a.Name)
+		}
+		if fw := d.Firmware; fw != nil && fw.ReadOnly == "" {
+			if fw.ReadOnly = use.Forbids(*fw); fw.ReadOnly != "" {
+				fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, fw.ReadOnly
+			}
 		}
 	}
 }
@@ -74,7 +81,8 @@ type stack struct {
 	controllers []sysfs.NVMeController
 	mounts      []sysfs.Mount
 	swaps       []string
-	btrfs       []string
+	btrfs       []sysfs.Btrfs
+	carried     []ground
 }
 
 func (h *Host) readStack(ctx context.Context) (stack, error) {
@@ -106,7 +114,10 @@ func (s *stack) read() (err error) {
 	if s.swaps, err = sysfs.Swaps(s.fsys); err != nil {
 		return err
 	}
-	s.btrfs, err = sysfs.BtrfsDevices(s.fsys)
+	if s.btrfs, err = sysfs.BtrfsMounted(s.fsys); err != nil {
+		return err
+	}
+	s.carried, err = s.grounds()
 	return err
 }
 
@@ -116,10 +127,10 @@ func (s stack) use(node string) (inventory.Use, error) {
 	if err != nil {
 		return inventory.Use{}, err
 	}
-	w := walk{stack: s, seen: map[string]bool{}}
+	w := walk{stack: s, seen: map[seen]bool{}}
 	for _, b := range s.devices {
 		if slices.ContainsFunc(dirs, func(dir string) bool { return b.Path == dir || strings.HasPrefix(b.Path, dir+"/") }) {
-			if err := w.follow(b); err != nil {
+			if err := w.follow(b, false); err != nil {
 				return inventory.Use{}, err
 			}
 		}
@@ -158,34 +169,48 @@ func (s stack) dirs(node string) ([]string, error) {
 type walk struct {
 	stack
 	found inventory.Use
-	seen  map[string]bool
+	seen  map[seen]bool
 }
 
-// follow notes what uses a block device, and follows what is made of it. It does not look behind an array that survives the
-// loss of this device.
-func (s *walk) follow(b sysfs.BlockDevice) error {
-	if s.seen[b.Name] {
+// seen is a block device that was looked at; behind an array less of it counts.
+type seen struct {
+	name   string
+	behind bool
+}
+
+// follow notes what uses a block device, and follows what is made of it. Behind an array that survives the loss of this device
+// it only looks for what carries the node.
+func (s *walk) follow(b sysfs.BlockDevice, behind bool) error {
+	if s.seen[seen{b.Name, behind}] {
 		return nil
 	}
-	s.seen[b.Name] = true
-	if err := s.note(b); err != nil {
+	s.seen[seen{b.Name, behind}] = true
+	if err := s.note(b, behind); err != nil {
 		return err
 	}
 	for _, above := range s.devices {
-		switch {
-		case !slices.Contains(above.Slaves, b.Name) && !(above.Partition && path.Dir(above.Path) == b.Path):
-		case above.Array != nil && above.Array.Degraded != nil:
-			if strings.Contains(above.Array.Members[b.Name], "faulty") {
-				continue // the array goes on without it
-			}
-			s.found.Arrays = append(s.found.Arrays, arrayOf(above))
-		default:
-			if err := s.follow(above); err != nil {
-				return err
-			}
+		if !slices.Contains(above.Slaves, b.Name) && !(above.Partition && path.Dir(above.Path) == b.Path) {
+			continue
+		}
+		array := above.Array != nil && above.Array.Degraded != nil
+		if array && strings.Contains(above.Array.Members[b.Name], "faulty") {
+			continue // the array goes on without it
+		}
+		if array && !behind {
+			s.join(arrayOf(above))
+		}
+		if err := s.follow(above, behind || array); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// join adds a set of drives that this one is a member of.
+func (s *walk) join(a inventory.Array) {
+	if !slices.ContainsFunc(s.found.Arrays, func(b inventory.Array) bool { return b.Name == a.Name }) {
+		s.found.Arrays = append(s.found.Arrays, a)
+	}
 }
 
 func arrayOf(b sysfs.BlockDevice) inventory.Array {
@@ -196,30 +221,45 @@ func arrayOf(b sysfs.BlockDevice) inventory.Array {
 	return a
 }
 
-// note adds the users of one block device.
-func (s *walk) note(b sysfs.BlockDevice) error {
-	by := func(format string, args ...any) { s.found.By = append(s.found.By, fmt.Sprintf(format, args...)) }
-	isThis := func(source string) bool {
-		name := path.Base(source)
-		return strings.HasPrefix(source, "/dev/") && (name == b.Name || b.MapperName != "" && name == b.MapperName)
+// note adds the users of one block device, and the sets of drives that it is or is part of.
+func (s *walk) note(b sysfs.BlockDevice, behind bool) error {
+	if s.found.Carries == "" {
+		var err error
+		if s.found.Carries, err = s.carries(b); err != nil {
+			return err
+		}
 	}
+	if behind {
+		return nil
+	}
+	by := func(format string, args ...any) { s.found.By = append(s.found.By, fmt.Sprintf(format, args...)) }
 	point := ""
 	for _, m := range s.mounts {
-		if m.Number == b.Number || isThis(m.Source) {
+		if m.Number == b.Number || is(b, m.Source) {
 			if point == "" || len(m.Point) < len(point) {
 				point = m.Point
 			}
 		}
 	}
+	pool := s.btrfsOf(b)
 	switch {
 	case point != "":
 		by("%s is mounted on %s", b.Name, point)
-	case slices.Contains(s.btrfs, b.Name):
+	case pool != nil:
 		by("%s is part of a mounted btrfs file system", b.Name)
-	case slices.ContainsFunc(s.swaps, isThis):
+	case slices.ContainsFunc(s.swaps, func(swap string) bool { return is(b, swap) }):
 		by("%s is swap space", b.Name)
 	case strings.HasPrefix(b.MapperName, "ceph--"):
 		by("%s is a Ceph OSD", b.Name)
+	}
+	if pool != nil && len(pool.Devices) > 1 {
+		s.join(inventory.Array{Name: "the btrfs file system " + pool.UUID, Degraded: pool.Missing})
+	}
+	switch {
+	case strings.HasPrefix(b.MapperUUID, "mpath-") && len(b.Slaves) > 1:
+		s.join(inventory.Array{Name: "the multipath set " + b.MapperName})
+	case s.hasLegs(b):
+		s.join(inventory.Array{Name: "the LVM RAID of " + volumeGroup(b.MapperName), Degraded: s.lacksLeg(b)})
 	}
 	kind, label, err := sysfs.Content(s.fsys, b.Number)
 	if err != nil {
@@ -234,6 +274,12 @@ func (s *walk) note(b sysfs.BlockDevice) error {
 	return nil
 }
 
+// is reports whether the path names the block device.
+func is(b sysfs.BlockDevice, source string) bool {
+	name := path.Base(source)
+	return strings.HasPrefix(source, "/dev/") && (name == b.Name || b.MapperName != "" && name == b.MapperName)
+}
+
 // notePool adds the ZFS pool that a block device is part of. How the drives of a pool back each other up is not shown.
 func (s *walk) notePool(b sysfs.BlockDevice, pool string) error {
 	state, err := sysfs.PoolState(s.fsys, pool)
@@ -241,6 +287,50 @@ func (s *walk) notePool(b sysfs.BlockDevice, pool string) error {
 		return err // it is not imported
 	}
 	s.found.By = append(s.found.By, fmt.Sprintf("%s is part of the ZFS pool %s", b.Name, pool))
-	s.found.Arrays = append(s.found.Arrays, inventory.Array{Name: "the ZFS pool " + pool, Degraded: state != "ONLINE"})
+	s.join(inventory.Array{Name: "the ZFS pool " + pool, Degraded: state != "ONLINE"})
 	return nil
+}
+
+// btrfsOf is the mounted btrfs file system that the block device is part of; nil for none.
+func (s stack) btrfsOf(b sysfs.BlockDevice) *sysfs.Btrfs {
+	at := slices.IndexFunc(s.btrfs, func(f sysfs.Btrfs) bool { return slices.Contains(f.Devices, b.Name) })
+	if at < 0 {
+		return nil
+	}
+	return &s.btrfs[at]
+}
+
+// lvm begins the id of a logical volume, and of what LVM makes one of.
+const lvm = "LVM-"
+
+// leg ends the names of the volumes that a mirrored or RAID volume is made of. LVM gives no other volume such a name.
+var leg = regexp.MustCompile(`_[rm]image_\d+$`)
+
+// hasLegs reports whether a block device is a volume with redundancy of LVM.
+func (s stack) hasLegs(b sysfs.BlockDevice) bool {
+	return strings.HasPrefix(b.MapperUUID, lvm) && slices.ContainsFunc(s.below(b), func(below sysfs.BlockDevice) bool { return leg.MatchString(below.MapperName) })
+}
+
+// lacksLeg reports whether a part of a volume is on no drive: LVM puts something in its place while a drive is missing.
+func (s stack) lacksLeg(b sysfs.BlockDevice) bool {
+	return strings.HasPrefix(b.MapperUUID, lvm) && (len(b.Slaves) == 0 || slices.ContainsFunc(s.below(b), s.lacksLeg))
+}
+
+// below are the block devices that one is made of, and the one that a partition is on.
+func (s stack) below(b sysfs.BlockDevice) []sysfs.BlockDevice {
+	var out []sysfs.BlockDevice
+	for _, other := range s.devices {
+		if slices.Contains(b.Slaves, other.Name) || b.Partition && path.Dir(b.Path) == other.Path {
+			out = append(out, other)
+		}
+	}
+	return out
+}
+
+// volumeGroup is the group in the name of a logical volume, "group-volume", in which a hyphen of either is doubled. The legs of all
+// volumes of a group are on the same drives.
+func volumeGroup(volume string) string {
+	const hyphen = "\x00"
+	group, _, _ := strings.Cut(strings.ReplaceAll(volume, "--", hyphen), "-")
+	return strings.ReplaceAll(group, hyphen, "-")
 }

@@ -9,19 +9,31 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/unpack"
 )
 
 // Firmware is one firmware of an image.
 type Firmware struct {
-	// Versions as the image spells them. Empty where its spelling is not that of a device.
+	// Versions as the image spells them, and where it has a number, all spellings of that which a device may report. Empty where it says none.
 	Versions []string `json:"versions,omitempty"`
-	// Boards are the ids of the boards it is for: the GUIDs of a cabinet in lower case, or the PSID of an adapter.
+	// Boards are the ids of the boards it is for: the GUIDs of a cabinet or capsule in lower case, or the PSID of an adapter.
 	Boards []string `json:"boards,omitempty"`
 	// GUIDs says that the boards are named by GUIDs. A device may have another id besides.
 	GUIDs bool `json:"guids,omitempty"`
+	// PCI are the PCI ids of the devices it is for, four hexadecimal digits in lower case each; the models of such devices.
+	PCI []PCIDevice `json:"pci,omitempty"`
+}
+
+// PCIDevice are the PCI ids of a device; the subsystem's are empty where the image does not name them.
+type PCIDevice struct {
+	Vendor          string `json:"vendor"`
+	Device          string `json:"device"`
+	SubsystemVendor string `json:"subsystemVendor,omitempty"`
+	Subsystem       string `json:"subsystem,omitempty"`
 }
 
 // ErrInvalid is what an error matches when the image contradicts its own format.
@@ -29,21 +41,44 @@ var ErrInvalid = errors.New("invalid image")
 
 // Read returns the metadata embedded in the image; nil if its format has none or is unknown.
 func Read(ctx context.Context, image *os.File) ([]Firmware, error) {
-	var head [4]byte
-	if _, err := image.ReadAt(head[:], 0); err != nil && !errors.Is(err, io.EOF) {
+	info, err := image.Stat()
+	if err != nil {
 		return nil, fmt.Errorf("read image: %w", err)
 	}
-	switch string(head[:]) {
-	case "MSCF":
+	content := sized{ReaderAt: image, size: info.Size()}
+	head, err := content.read(0, min(content.size, capsuleHeader))
+	if err != nil {
+		return nil, err
+	}
+	switch begin := string(head); {
+	case strings.HasPrefix(begin, "MSCF"):
 		return cabinet(ctx, image)
-	case "MTFW":
-		info, err := image.Stat()
-		if err != nil {
-			return nil, fmt.Errorf("read image: %w", err)
-		}
-		return mellanox(image, info.Size())
+	case strings.HasPrefix(begin, "MTFW"):
+		return mellanox(content)
+	case pldmRevision(head) > 0:
+		return content.pldm()
+	case content.isCapsule(head):
+		return content.capsule(head)
 	}
 	return nil, nil
+}
+
+// sized is an image of size bytes.
+type sized struct {
+	io.ReaderAt
+	size int64
+}
+
+// read returns n bytes at a place of the image.
+func (s sized) read(at, n int64) ([]byte, error) {
+	if at < 0 || n < 0 || at > s.size-n {
+		return nil, fmt.Errorf("%w: it refers to %d bytes at %#x, but has only %d bytes", ErrInvalid, n, at, s.size)
+	}
+	out := make([]byte, n)
+	if _, err := s.ReadAt(out, at); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read image: %w", err)
+	}
+	return out, nil
 }
 
 // maxMetainfo bounds one description in a cabinet, and maxMetainfos all of them: it takes longer to read them than to unpack them.
@@ -111,11 +146,17 @@ type component struct {
 			Version string `xml:"version,attr"`
 		} `xml:"release"`
 	} `xml:"releases"`
+	Custom struct {
+		Value []struct {
+			Key  string `xml:"key,attr"`
+			Text string `xml:",chardata"`
+		} `xml:"value"`
+	} `xml:"custom"`
 }
 
 var (
 	guid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-	// number is a version that fwupd spells in another way than the metainfo does.
+	// number is a version that fwupd may spell in another way than the metainfo does.
 	number = regexp.MustCompile(`^(0[xX][0-9a-fA-F]+|[0-9]+)$`)
 )
 
@@ -142,10 +183,34 @@ func metainfo(r io.Reader) (Firmware, error) {
 	if len(c.Releases.Release) == 0 {
 		return Firmware{}, errors.New("it names no release")
 	}
-	for _, r := range c.Releases.Release {
-		if r.Version != "" && !number.MatchString(r.Version) {
-			out.Versions = append(out.Versions, r.Version)
+	// fwupd installs what is listed first, whatever its version. Releases below it are the history of the cabinet.
+	if v := c.Releases.Release[0].Version; number.MatchString(v) {
+		format := ""
+		for _, custom := range c.Custom.Value {
+			if custom.Key == "LVFS::VersionFormat" {
+				format = strings.TrimSpace(custom.Text)
+			}
 		}
+		out.Versions = spellings(v, format)
+	} else if v != "" {
+		out.Versions = []string{v}
 	}
 	return out, nil
+}
+
+// spellings are the ways in which a device may report a version that an image has as a number: as it stands there, and in the format that is
+// declared, or in all of them where none is.
+func spellings(number, format string) []string {
+	out := []string{number}
+	n, err := strconv.ParseUint(number, 0, 32)
+	if err != nil {
+		return out
+	}
+	for _, f := range inventory.NumberFormats {
+		known := slices.Contains(inventory.NumberFormats[:], format)
+		if v := inventory.SpellNumber(f, uint32(n)); (!known || f == format || f == "number" || f == "hex") && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
 }

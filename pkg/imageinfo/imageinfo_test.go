@@ -177,21 +177,52 @@ func TestMetainfoThatDoesNotSayWhatItIsForIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "entity")
 }
 
-// fwupd spells such a version in another way, which depends on the vendor.
-func TestNumericVersionNotCompared(t *testing.T) {
-	for _, v := range []string{"131073", "0x20001", ""} {
-		got, err := metainfo(strings.NewReader(strings.Replace(good, "1.2.3", v, 1)))
-		require.NoError(t, err)
-		assert.Empty(t, got.Versions, v)
+// A release that is a number is known by each spelling that fwupd may give it, or by the one that is declared.
+func TestNumericVersionIsSpelled(t *testing.T) { // R001-16
+	declared := func(format string) string {
+		return `<custom><value key="LVFS::VersionFormat">` + format + `</value></custom></component>`
+	}
+	for name, tc := range map[string]struct {
+		version, custom string
+		has, lacks      []string
+	}{
+		"a number":            {"131073", "</component>", []string{"131073", "0x00020001", "2.1", "0.2.1", "0.2.0.1"}, []string{"2.0.1.0"}},
+		"in hexadecimal":      {"0x20001", "</component>", []string{"0x20001", "131073", "2.1", "0.2.1", "2.0.1"}, nil},
+		"with its format":     {"131073", declared("triplet"), []string{"131073", "0x00020001", "0.2.1"}, []string{"2.1", "0.2.0.1"}},
+		"with an unknown one": {"131073", declared("new"), []string{"131073", "2.1", "0.2.1"}, nil},
+		"with a plain one":    {"131073", declared("plain"), []string{"131073", "2.1"}, nil},
+		"more than 32 bits":   {"4294967296", "</component>", []string{"4294967296"}, []string{"0.0"}},
+		"nothing":             {"", "</component>", nil, []string{""}},
+		"a version, with one": {"1.2.3", declared("triplet"), []string{"1.2.3"}, []string{"131073"}},
+	} {
+		text := strings.Replace(strings.Replace(good, "1.2.3", tc.version, 1), "</component>", tc.custom, 1)
+		got, err := metainfo(strings.NewReader(text))
+		require.NoError(t, err, name)
+		assert.Subset(t, got.Versions, tc.has, name)
+		for _, v := range tc.lacks {
+			assert.NotContains(t, got.Versions, v, name)
+		}
 		assert.NotEmpty(t, got.Boards)
 	}
 }
 
-// A number beside a version does not make the image one of every version.
-func TestNumberBesideVersion(t *testing.T) {
-	got, err := metainfo(strings.NewReader(strings.Replace(good, "<releases>", `<releases><release version="131073"/>`, 1)))
-	require.NoError(t, err)
-	assert.Equal(t, []string{"1.2.3"}, got.Versions)
+// fwupd installs the release that is listed first. Those below it are the history, and say nothing of what is in the cabinet.
+func TestFirstReleaseCounts(t *testing.T) {
+	for name, tc := range map[string]struct{ before, after, want string }{
+		"alone":                         {"", "", "1.2.3"},
+		"above older ones":              {"", `<release version="1.2.2"/><release version="1.2.0"/>`, "1.2.3"},
+		"above an older number":         {"", `<release version="131073"/>`, "1.2.3"},
+		"below a newer number":          {`<release version="8"/>`, "", "8 0x00000008 0.8 0.0.8 0.0.0.8 00.08 11.0.0.8 19.0.0.8"},
+		"below one that sorts below it": {`<release version="1.2.0"/>`, "", "1.2.0"},
+	} {
+		text := strings.Replace(good, "<releases>", "<releases>"+tc.before, 1)
+		got, err := metainfo(strings.NewReader(strings.Replace(text, "</releases>", tc.after+"</releases>", 1)))
+		require.NoError(t, err, name)
+		want := strings.Fields(tc.want)
+		assert.Subset(t, got.Versions, want, name)
+		assert.Equal(t, want[0], got.Versions[0], name)
+		assert.NotContains(t, got.Versions[1:], "1.2.3", name)
+	}
 }
 
 func FuzzMetainfo(f *testing.F) {

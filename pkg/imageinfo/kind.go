@@ -15,7 +15,7 @@ import (
 type Kind string
 
 // forms are the beginnings that are known, each with the class of the devices that it can be for; none where it is no image. A program is left
-// out: it may be what a profile runs.
+// out: it may be what a profile runs. So is a PLDM package, which may be for a device of any class and says for which.
 var forms = [...]struct {
 	kind  Kind
 	at    int
@@ -25,11 +25,12 @@ var forms = [...]struct {
 	{"an image of a Mellanox adapter", 0, fs3Magic, inventory.NIC},
 	{"an image of a Mellanox adapter", 0, fs4Magic, inventory.NIC},
 	{"an archive of images of Mellanox adapters", 0, "MLNX.MFA2.XZ.00!", inventory.NIC}, // mstflint, mlxfwops/lib/mfa2
+	{"a BlueField bundle (BFB)", 0, "Bf\x02\x13", inventory.NIC},                        // github.com/Mellanox/bfscripts, mlx-mkbfb
 	// UEFI 2.10: the GUID of a capsule of firmware (23.3.1), and the mark of a firmware volume (PI 1.8, III 3.2.1).
-	{"a UEFI capsule", 0, "\xed\xd5\xcb\x6d\x2d\xe8\x44\x4c\xbd\xa1\x71\x94\x19\x9a\xd9\x2a", inventory.BIOS},
+	{"a UEFI capsule", 0, fmpCapsule, inventory.BIOS},
 	{"a UEFI firmware volume", 40, "_FVH", inventory.BIOS},
 	{"a file of bzip2", 4, "1AY&SY", ""}, {"a 7z archive", 0, "7z\xbc\xaf\x27\x1c", ""}, {"a rar archive", 0, "Rar!\x1a\x07", ""},
-	{"a PDF document", 0, "%PDF-", ""},
+	{"a Debian package", 0, "!<arch>\ndebian", ""}, {"a PDF document", 0, "%PDF-", ""},
 }
 
 // texts are the beginnings of texts, which are no images, whatever their blanks and their case.

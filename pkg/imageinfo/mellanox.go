@@ -2,23 +2,21 @@ package imageinfo
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
-// The layouts of images for Mellanox adapters, as the sources of mstflint 4.21 have them (mlxfwops/lib/fw_ops.cpp, fs3_ops.cpp,
-// fs4_ops.cpp; tools_layouts): FS3 for ConnectX-4, FS4 from ConnectX-5 on. All numbers are big-endian. An image in another layout,
-// such as FS2 or FS5, says nothing.
+// The layouts of images for Mellanox adapters, as the sources of mstflint 4.36 have them (mlxfwops/lib/fw_ops.cpp, fs3_ops.cpp,
+// fs4_ops.cpp, fs5_ops.cpp; tools_layouts): FS3 for ConnectX-4, FS4 from ConnectX-5 and FS5 from ConnectX-8 on. All numbers are big-endian. An
+// image in another layout, such as FS2, says nothing.
 const (
 	fs3Magic = "MTFW\x8c\xdf\xd0\x00\xde\xad\x92\x70\x41\x54\xbe\xef"
 	fs4Magic = "MTFW\xab\xcd\xef\x00\xfa\xde\x12\x34\x56\x78\xde\xad"
 	// The version of a layout is one byte, and only these are known.
-	fs3VersionAt, fs3Version = 0x24, 3
-	fs4VersionAt, fs4Version = 0x10, 1
+	fs3VersionAt, fs3Version             = 0x24, 3
+	fs4VersionAt, fs4Version, fs5Version = 0x10, 1, 2
 
-	// mlxHead is what is read of the beginning of an image. FS4 has there pointers to its parts, each with a checksum.
+	// mlxHead is what is read of the beginning of an image. FS4 and FS5 have there pointers to their parts, each with a checksum.
 	mlxHead                         = 0x98
 	fs4Pointers, fs4TOC, fs4InfoPtr = 0x18, 2, 10
 	// fs3Boot is where FS3 has its boot code, whose second word says how many words follow the first four.
@@ -27,28 +25,13 @@ const (
 	mlxSector, fs3Reach = 0x1000, 32 << 20
 )
 
-// mlxImage is an image of size bytes.
-type mlxImage struct {
-	io.ReaderAt
-	size int64
-}
-
-// read returns n bytes at a place of the image.
-func (m mlxImage) read(at, n int64) ([]byte, error) {
-	if at < 0 || at+n > m.size {
-		return nil, fmt.Errorf("%w: it refers to %d bytes at %#x, but has only %d bytes", ErrInvalid, n, at, m.size)
-	}
-	out := make([]byte, n)
-	if _, err := m.ReadAt(out, at); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read image: %w", err)
-	}
-	return out, nil
-}
+// mlxImage is an image for an adapter.
+type mlxImage struct{ sized }
 
 // mellanox reads the version and the PSID, which is the id of the board, of an image for a Mellanox adapter.
-func mellanox(image io.ReaderAt, size int64) ([]Firmware, error) {
-	m := mlxImage{ReaderAt: image, size: size}
-	mark, err := m.read(0, min(size, int64(len(fs3Magic))))
+func mellanox(image sized) ([]Firmware, error) {
+	m := mlxImage{image}
+	mark, err := m.read(0, min(m.size, int64(len(fs3Magic))))
 	if err != nil || string(mark) != fs3Magic && string(mark) != fs4Magic {
 		return nil, err
 	}
@@ -60,8 +43,31 @@ func mellanox(image io.ReaderAt, size int64) ([]Firmware, error) {
 		return m.fs3(head)
 	case string(mark) == fs4Magic && head[fs4VersionAt] == fs4Version:
 		return m.fs4(head)
+	case string(mark) == fs4Magic && head[fs4VersionAt] == fs5Version:
+		return m.fs5(head)
 	}
 	return nil, nil
+}
+
+// fs5 follows the pointer to the section that says what the image is, as for an encrypted FS4: it is not encrypted and has no checksum.
+func (m mlxImage) fs5(head []byte) ([]Firmware, error) {
+	for i := range (mlxHead - fs4Pointers) / 8 { // any of them damaged is an image damaged
+		if _, err := pointer(head, i); err != nil {
+			entry := head[fs4Pointers+8*i:][:8]
+			if uint32(mlxSum(entry[:4])) != binary.BigEndian.Uint32(entry[4:]) { // some adapters have that one
+				return nil, err
+			}
+		}
+	}
+	at := int64(binary.BigEndian.Uint32(head[fs4Pointers+8*fs4InfoPtr:]))
+	if at == 0 || at == 0xffffffff {
+		return nil, nil
+	}
+	section, err := m.read(at, mlxInfoSize)
+	if err != nil {
+		return nil, err
+	}
+	return mlxFirmware(section), nil
 }
 
 // fs3 looks for the table of contents in the sectors after the boot code.

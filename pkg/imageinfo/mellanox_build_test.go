@@ -70,6 +70,13 @@ func (a adapter) encrypted() []byte {
 	return image
 }
 
+// fs5 builds an FS5 image: of an FS4 one it has the pointers and the section that says what it is.
+func (a adapter) fs5() []byte {
+	image := a.encrypted()
+	image[fs4VersionAt] = fs5Version
+	return image
+}
+
 func putBoot(at []byte) {
 	binary.BigEndian.PutUint32(at[4:], 12)
 	binary.BigEndian.PutUint16(at[62:], mlxSum(at[:60]))

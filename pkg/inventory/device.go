@@ -23,6 +23,16 @@ const (
 // Classes lists them in the order in which devices of one machine are updated: a controller before the drives behind it.
 func Classes() []Class { return []Class{BIOS, NIC, StorageController, Disk} }
 
+// Measured lists the PCRs of a TPM that firmware of the class is measured into when the machine boots (TCG PC Client Platform Firmware
+// Profile 1.06, PCR usage): that of the machine into 0 and 1, and with an update may come other keys and revocations of Secure Boot, in 7;
+// code and settings of option ROMs, and devices that report their firmware by SPDM, into 2 and 3.
+func (c Class) Measured() []int {
+	if c == BIOS {
+		return []int{0, 1, 2, 3, 7}
+	}
+	return []int{2, 3}
+}
+
 // Device is one updatable component of a machine: a card, a drive, the system firmware. Identity comes from sysfs
 // and is completed by the driver; Firmware is what the driver read from the hardware, and is nil when no driver
 // could read it.
@@ -51,9 +61,8 @@ type Identity struct {
 	// Vendor is the manufacturer's name; VendorID and DeviceID are four lower-case hexadecimal digits on PCI and
 	// empty elsewhere.
 	Vendor, VendorID, DeviceID string
-	// SubsystemVendorID names who built a storage controller around the vendor's chip; spelled as VendorID, and not read of
-	// devices of other classes.
-	SubsystemVendorID string
+	// SubsystemVendorID and SubsystemDeviceID name the board around the vendor's chip; spelled as VendorID, and empty off the PCI bus.
+	SubsystemVendorID, SubsystemDeviceID string
 	// Model, PartNumber and SerialNumber as the device reports them, without padding.
 	Model, PartNumber, SerialNumber string
 	// BoardID is what the board checks an image against (PSID, board.id), as the device spells it.
@@ -114,6 +123,8 @@ type Firmware struct {
 	// such devices; empty if it is not, or the driver does not say.
 	Activation        Activation
 	ActivationMessage string
+	// AtWrite says that the device may start a new image in the middle of the write, before any activation.
+	AtWrite bool
 	// Format declares how versions order; FormatPlain when they cannot be ordered.
 	Format VersionFormat
 	// ReadOnly says why the device can be read but not updated; empty when it can.
@@ -216,11 +227,14 @@ type Use struct {
 	By []string
 	// Arrays are those the drive is an active member of.
 	Arrays []Array
+	// Carries is a directory without which the node does not run and that is on the drive, such as "/", also behind an array;
+	// empty for none.
+	Carries string
 }
 
-// Array is a redundant set of drives.
+// Array is a set of drives that back each other up, that one file system is on, or that are paths to one drive.
 type Array struct {
-	// Name is what people call it, such as "md0" or "ZFS pool tank".
+	// Name is what people call it, such as "md0" or "the ZFS pool tank".
 	Name string
 	// Degraded says that the loss of one more drive would or might lose data; Rebuilds names the repair in progress ("resync", "recover" or
 	// "reshape"), empty if there is none.
@@ -253,11 +267,31 @@ func (u Use) Hold() string {
 	return ""
 }
 
+// MayReset reports whether the drive may be reset while the node runs.
+func (u Use) MayReset() bool { return u.Carries == "" && len(u.By) == 0 }
+
+// MayPause reports whether the drive may stop answering, for as long as the kernel holds I/O back.
+func (u Use) MayPause() bool { return u.Carries == "" }
+
+// Forbids says why the drive with the firmware must not be written; empty when it may be.
+func (u Use) Forbids(f Firmware) string {
+	if u.MayPause() || !f.AtWrite && f.Activation != ActivateNone {
+		return ""
+	}
+	return "the drive starts its new firmware in the middle of the write and carries " + u.Carries + " of the node; update it on a node that boots from another drive"
+}
+
 // maxUsers bounds the users that are named.
 const maxUsers = 3
 
 // String names what uses the drive; empty for nothing.
-func (u Use) String() string { return text.Some(u.By, maxUsers) }
+func (u Use) String() string {
+	by := u.By
+	if u.Carries != "" {
+		by = append([]string{"it carries " + u.Carries + " of the node"}, by...)
+	}
+	return text.Some(by, maxUsers)
+}
 
 // PCIAddress is the address of one PCI function: domain, bus, device and function.
 type PCIAddress struct {

@@ -88,12 +88,13 @@ type Digest [32]byte
 // ParseDigest parses "sha256:" and 64 lower-case hexadecimal digits.
 func ParseDigest(s string) (Digest, error) {
 	var d Digest
-	digits, ok := strings.CutPrefix(s, "sha256:")
-	if !ok || len(digits) != 64 || digits != strings.ToLower(digits) {
-		return d, fmt.Errorf("parse digest %q: want sha256: and 64 lower-case hexadecimal digits", s)
-	}
-	if _, err := hex.Decode(d[:], []byte(digits)); err != nil {
-		return d, fmt.Errorf("parse digest %q: %w", s, err)
+	digits := strings.TrimPrefix(strings.ToLower(s), "sha256:")
+	n, err := hex.Decode(d[:], []byte(digits[:min(len(digits), 64)]))
+	switch proper := "sha256:" + digits; {
+	case err != nil || n != len(d) || len(digits) != 64:
+		return Digest{}, fmt.Errorf("parse digest %q: want sha256: and 64 lower-case hexadecimal digits", s)
+	case s != proper:
+		return Digest{}, fmt.Errorf("parse digest %q: write it as %s", s, proper)
 	}
 	return d, nil
 }

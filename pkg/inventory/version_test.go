@@ -1,9 +1,11 @@
 package inventory_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -34,5 +36,20 @@ func TestOrdersVersionsBySection(t *testing.T) {
 			back = c.want
 		}
 		assert.Equal(t, back, c.b.Compare(c.a, c.format), "%s against %s", c.b, c.a)
+	}
+}
+
+func TestDigestIsSpelledOneWay(t *testing.T) {
+	digits := strings.Repeat("ab", 32)
+	d, err := inventory.ParseDigest("sha256:" + digits)
+	require.NoError(t, err)
+	assert.Equal(t, "sha256:"+digits, d.String())
+	for _, text := range []string{digits, strings.ToUpper(digits), "SHA256:" + digits, "sha256:" + strings.ToUpper(digits)} {
+		_, err := inventory.ParseDigest(text)
+		assert.ErrorContains(t, err, "write it as sha256:"+digits, text)
+	}
+	for _, text := range []string{"", "sha256:", "sha256:" + digits[1:], "sha256:" + digits + "ab", "md5:" + digits[:32], "sha256:" + digits[:62] + "zz"} {
+		_, err := inventory.ParseDigest(text)
+		assert.ErrorContains(t, err, "want sha256: and 64 lower-case hexadecimal digits", text)
 	}
 }

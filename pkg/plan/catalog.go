@@ -213,6 +213,17 @@ func (c Catalog) Steps(targets []Target) []Step {
 	return steps
 }
 
+// Backup lists the steps that archive what the devices run, whether or not an update on this host does.
+func (c Catalog) Backup(targets []Target) []Step {
+	var steps []Step
+	for _, d := range c.definitions() {
+		if d.Kind == Archive {
+			steps = append(steps, d.steps(targets)...)
+		}
+	}
+	return steps
+}
+
 // steps are the steps of the definition for the devices, in order of name.
 func (d Definition) steps(targets []Target) []Step {
 	if d.Interface == HostInterface {

@@ -43,6 +43,9 @@ type Facts struct {
 	// was in force then, nil where it is not known.
 	FailedDigest inventory.Digest
 	FailedUnder  *string
+	// Restored says that the image did not fail: a person restored other firmware in its place. Without a FailedDigest no image was known
+	// then, and any is kept away.
+	Restored bool
 	// Unhealthy says that a job left the device unhealthy, and UnhealthyUnder the request to retry that was in force then,
 	// nil where it is not known.
 	Unhealthy      bool
@@ -88,6 +91,8 @@ const (
 	ReasonPowerCycleRequired Reason = "PowerCycleRequired"
 	// ReasonUpdateFailed: the same image failed before and no request to retry has cleared that.
 	ReasonUpdateFailed Reason = "UpdateFailed"
+	// ReasonRestored: a person restored other firmware in the place of the image and no request to retry has cleared that.
+	ReasonRestored Reason = "Restored"
 	// ReasonDeviceUnhealthy: a job left the device unhealthy and no request to retry has cleared that.
 	ReasonDeviceUnhealthy Reason = "DeviceUnhealthy"
 	// ReasonPathBlocked: the version to flash must not be flashed over the running one, or that cannot be known.
@@ -143,9 +148,16 @@ func (d Desired) decide(forbidden error, f Facts) Decision {
 	if msg := Downgrade(d, f); msg != "" {
 		return blocked(ReasonDowngradeForbidden, "%s", msg)
 	}
+	if f.Restored && f.FailedDigest == (inventory.Digest{}) {
+		f.FailedDigest = d.Digest
+	}
 	if f.FailedDigest == d.Digest && !d.Retry.Clears(f.FailedUnder) {
 		out := blocked(ReasonUpdateFailed, "the last update to %s failed; set spec.requests.retry of the node's NodeFirmware to a new value to try again",
 			d.Version)
+		if f.Restored {
+			out = blocked(ReasonRestored, "a person restored %s in place of %s; change what is desired, or set spec.requests.retry of the node's NodeFirmware to a new "+
+				"value to flash it", f.Running, d.Version)
+		}
 		out.Version = d.Version // a hop, perhaps
 		return out
 	}

@@ -30,6 +30,7 @@ func Apply(r Record, a Action, bootID string, now time.Time) Record {
 	case RepeatGate:
 		r.rejudge()
 	case RebootAgain:
+		r.SlowBoot = r.forSpeed(a)
 		r.rebootAgain(a.Message, bootID)
 	case Finish:
 		r.Outcome = a.Outcome
@@ -98,7 +99,7 @@ func (r *Record) rebootAgain(why, bootID string) {
 	r.Rebooted = r.Reboots()
 	r.SecondBoot, r.RebootFor = true, bootID
 	for i := range r.Steps {
-		if s := &r.Steps[i]; !s.Rollback && (s.Kind == plan.Reboot || s.Kind == plan.Verify) {
+		if s := &r.Steps[i]; !s.Rollback && (s.Kind == plan.Reboot || s.Kind == plan.Verify || s.Kind == plan.Health) {
 			s.State, s.Returned, s.BootID, s.Message = Pending, nil, "", why
 		}
 	}

@@ -108,7 +108,7 @@ func (c Case) retry(charged []string) Judgement {
 				gone = append(gone, was.Message)
 			}
 		}
-		message := fmt.Sprintf("With the previous firmware on %s this is mended: %s; so the image of %s is blamed. The rest is not mended by it",
+		message := fmt.Sprintf("With the previous firmware on %s these complaints are gone: %s; so the image of %s is blamed. The others remain",
 			restored, strings.Join(gone, "; "), strings.Join(guilty, ", "))
 		also := accused(others, c.Without)
 		if len(also) > 0 {

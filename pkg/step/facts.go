@@ -41,9 +41,8 @@ type Facts struct {
 	CancelForce, CancelGrace bool
 	// Drivers are the versions of the drivers of this process by name.
 	Drivers map[string]string
-	// BootTook is how long this boot took, from the start of the kernel until the host's own services could start; zero
-	// while that is not known.
-	BootTook time.Duration
+	// Boot is how long this boot took, and BootBefore how long the one before the job.
+	Boot, BootBefore BootTime
 	// OtherKernel is the release of the kernel that runs and of that before the job, for people; empty where they are the same or
 	// not known.
 	OtherKernel string

@@ -41,12 +41,10 @@ func (d decider) verify() Action {
 	return a
 }
 
-// mayTakeAnotherBoot reports whether the device, which runs what it ran before, may run its image after another reboot. One job reboots
-// for that once, and keeps a reboot for its rollback.
+// mayTakeAnotherBoot reports whether the device, which runs what it ran before, may run its image after another reboot.
 func (d decider) mayTakeAnotherBoot(dev Device) bool {
 	u := d.r.update(d.s.Device)
-	return !d.s.Rollback && !d.r.SecondBoot && d.r.Failure == nil && d.activatedByBoot() && dev.Refusal == "" && u.From != "" &&
-		dev.Running == u.From && d.r.rebootAttempts() < MaxReboots-1
+	return d.mayReboot() && d.activatedByBoot() && dev.Refusal == "" && u.From != "" && dev.Running == u.From
 }
 
 // keptForPower reports whether the device still stores the version after the reboot that should have activated it. That is
@@ -82,17 +80,19 @@ func (d decider) health() Action {
 	switch {
 	case d.fresh():
 		return d.begin()
-	case d.l.Boot > 0 && d.f.BootTook > d.l.Boot && d.bootCounts():
+	case d.l.Boot > 0 && d.f.Boot.System > d.l.Boot && d.bootCounts():
 		return d.unhealthy([]Complaint{{Subject: Subject{Kind: BootSubject}, Message: fmt.Sprintf(
-			"the node took %s to boot, longer than the %s it may take", d.f.BootTook.Round(time.Second), d.l.Boot)}}, "")
+			"the node took %s to boot, longer than the %s it may take", d.f.Boot.System.Round(time.Second), d.l.Boot)}}, "")
 	case d.f.Isolation != nil:
 		return d.isolated(*d.f.Isolation)
 	case !d.f.HealthKnown:
 		return d.await("the health of the host is not known: " + d.f.HealthMessage)
+	case len(d.f.Unhealthy) == 0 && d.mayBootOnce():
+		return d.slowReboot()
 	case len(d.f.Unhealthy) == 0 && d.f.Clean < d.l.Soak:
 		return d.await(fmt.Sprintf("the host is as healthy as before; it has to stay so for %s", d.l.Soak))
 	case len(d.f.Unhealthy) == 0:
-		return d.succeed("the host is as healthy as before")
+		return d.passed()
 	case d.f.Complaining < d.l.Health && d.f.Waited < d.l.Health+d.l.Soak:
 		return d.await("not yet as healthy as before: " + join(d.f.Unhealthy))
 	}

@@ -77,7 +77,7 @@ func (d decider) reboot() Action {
 		return d.write()
 	case d.f.BootID != d.s.BootID && d.f.Kexec:
 		return d.fail(RebootFailed, "the host starts its kernels by kexec, which resets no hardware: the job requested %d reboots, and its devices were "+
-			"never reset. Run kexec -u on the node, turn off what loads the kernel (systemctl disable kexec-load), and reboot it", MaxReboots)
+			"not reset since their firmware was written. Run kexec -u on the node, turn off what loads the kernel (systemctl disable kexec-load), and reboot it", MaxReboots)
 	case d.f.BootID != d.s.BootID:
 		return d.succeed("the host runs under a new boot id")
 	case d.refused() && d.f.Waited < d.l.Reboot:

@@ -266,7 +266,7 @@ func TestPartlyCleared(t *testing.T) {
 	assert.Equal(t, []string{"nic"}, r.Failure.Blames)
 	assert.Equal(t, step.OfDevice, r.Evidence())
 	assert.True(t, r.NeedsIntervention())
-	assert.Contains(t, r.Failure.Message, "this is mended: Link of nic")
+	assert.Contains(t, r.Failure.Message, "these complaints are gone: Link of nic")
 }
 
 // A machine that boots as slowly with the previous firmware is no evidence against the new one.
@@ -279,7 +279,7 @@ func TestSlowBootBothWays(t *testing.T) {
 			step.Step{Step: plan.Step{Kind: plan.Reboot, Rollback: true}, State: step.Succeeded},
 			step.Step{Step: plan.Step{Kind: plan.Health, Rollback: true}, State: step.Running, Attempt: 1})
 		f := ready
-		f.HealthKnown, f.BootTook, f.Clean = true, took, time.Hour
+		f.HealthKnown, f.Boot.System, f.Clean = true, took, time.Hour
 		for i := range r.Steps {
 			if r.Steps[i].Kind == plan.Health && !r.Steps[i].Rollback {
 				r.Steps[i].State = step.StepFault

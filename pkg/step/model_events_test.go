@@ -62,6 +62,7 @@ func (w *world) restart() {
 		d.reboot()
 	}
 	w.boot++
+	w.boots.next(w)
 	w.now += w.between(time.Minute, 40*time.Minute)
 	w.bootedAt = w.now - w.between(0, 34*time.Minute)
 	w.note("the host has rebooted")

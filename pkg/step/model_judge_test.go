@@ -177,6 +177,7 @@ func (w *world) judgeComplete(r step.Record) {
 			w.violate("I4", "success though %s runs %s", d.name, d.running)
 		}
 	}
+	w.judgeBoots(r)
 	if touched && (r.Verdict == nil || !r.Verdict.Healthy) {
 		w.violate("I4", "success without a verdict of the gate")
 	}

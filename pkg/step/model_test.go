@@ -30,6 +30,7 @@ type world struct {
 	now, since, died, stepped time.Duration
 	boot                      int
 	bootedAt                  time.Duration
+	boots                     *boots // nil where each takes as long as ever
 	devices                   []*device
 	maint                     step.Maintenance
 	apiAway, stolen           bool
@@ -81,6 +82,10 @@ type device struct {
 
 func newWorld(seed uint64) (*world, step.Record) {
 	w := &world{random: rand.New(rand.NewPCG(seed, 0x6669726d)), maint: step.MaintenanceNone, driver: 1, begun: map[bool][]int32{}}
+	if seed%4 == 3 {
+		w.boots = &boots{random: rand.New(rand.NewPCG(seed, 0x626f6f74))}
+		w.boots.image = w.boots.random.IntN(2) == 0
+	}
 	w.crashiness = []int{15, 40, 400}[w.random.IntN(3)]
 	var targets []plan.Target
 	var updates []step.Update
@@ -163,6 +168,9 @@ func (w *world) facts(r step.Record) step.Facts {
 		f.Maintenance = step.MaintenanceUnknown
 	case w.notInstalled:
 		f.Maintenance = step.MaintenanceNotInstalled
+	}
+	if w.boots != nil {
+		f.Boot, f.BootBefore = w.boots.time(), usual
 	}
 	f.HealthKnown = !w.apiAway
 	f.Unhealthy = w.complaints()

@@ -29,7 +29,8 @@ const (
 	Restart
 	// RepeatGate: journal that the health gate runs again, because the host has rebooted since its verdict.
 	RepeatGate
-	// RebootAgain: journal that the host reboots once more, because a device may need a second boot, and that all is read back again.
+	// RebootAgain: journal that the host reboots once more, because a device may need a second boot, or to see whether a slow boot is slow
+	// again, and that all is read back again.
 	RebootAgain
 	// Finish: journal that the job ended.
 	Finish
@@ -50,7 +51,7 @@ type Action struct {
 	Failure *Failure
 	// Devices to roll back.
 	Devices []string
-	// Complaints of the health gate.
+	// Complaints of the health gate. One that passes complains of a slow boot at most.
 	Complaints []Complaint
 	// Judgement of a job that the gate of its rollback finds unhealthy; nil where that is not what it failed for.
 	Judgement *Judgement
@@ -108,7 +109,7 @@ func Next(r Record, f Facts, l Limits) Action {
 	case plan.Activate:
 		return d.activate()
 	case plan.Reboot:
-		return d.reboot()
+		return d.rebootUnless(d.reboot())
 	case plan.Verify:
 		return d.verify()
 	case plan.Health:

@@ -69,7 +69,7 @@ func TestKexecIsNoReset(t *testing.T) {
 	require.NotNil(t, a.Failure)
 	assert.Equal(t, step.RebootFailed, a.Failure.Reason)
 	assert.Empty(t, a.Failure.Blames, "the image is not at fault")
-	for _, says := range []string{"by kexec", "kexec -u", "kexec-load"} {
+	for _, says := range []string{"by kexec", "kexec -u", "kexec-load", "not reset since their firmware was written"} {
 		assert.Contains(t, a.Message, says)
 	}
 

@@ -29,9 +29,10 @@ type Record struct {
 	Verdict *Verdict `json:"verdict,omitempty"`
 	// RebootFor is the boot id under which a step requested a reboot; empty when none did.
 	RebootFor string `json:"rebootFor,omitempty"`
-	// SecondBoot says that the host was asked to reboot once more, because a device had not taken its image at the boot before. Rebooted
-	// counts the reboots of the job until then.
+	// SecondBoot says that the host was asked to reboot once more, because a device had not taken its image at the boot before, or with
+	// SlowBoot because that boot was slow. Rebooted counts the reboots of the job until then.
 	SecondBoot bool `json:"secondBoot,omitempty"`
+	SlowBoot   bool `json:"slowBoot,omitempty"`
 	Rebooted   int  `json:"rebooted,omitempty"`
 	// Restarts counts how often the list of steps was restarted because a driver had changed.
 	Restarts int32 `json:"restarts,omitempty"`
@@ -86,7 +87,7 @@ type Verdict struct {
 	// BootID of the boot in which the host was checked. The verdict says nothing about another boot.
 	BootID string    `json:"bootID"`
 	Time   time.Time `json:"time"`
-	// Complaints lists what is worse than before.
+	// Complaints lists what is worse than before. A healthy host has none but that it boots slowly.
 	Complaints []Complaint `json:"complaints,omitempty"`
 }
 
@@ -256,6 +257,7 @@ const (
 	MaintenanceLost        Reason = "MaintenanceLost"
 	WriteFailed            Reason = "WriteFailed"
 	WriteUnprotected       Reason = "WriteUnprotected"
+	UnlockUnavailable      Reason = "UnlockUnavailable"
 	ActivationFailed       Reason = "ActivationFailed"
 	RebootFailed           Reason = "RebootFailed"
 	VerifyFailed           Reason = "VerifyFailed"

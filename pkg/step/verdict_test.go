@@ -79,8 +79,8 @@ func TestAVerdictTakesItsTime(t *testing.T) {
 		"one that lasts":                     {step.Facts{HealthKnown: true, Unhealthy: bad, Complaining: 10 * time.Minute}, step.Settle, step.Unhealthy},
 		"one that comes and goes":            {step.Facts{HealthKnown: true, Unhealthy: bad, Waited: time.Hour}, step.Settle, step.Unhealthy},
 		"nothing is known, for however long": {step.Facts{Waited: 1000 * time.Hour}, step.Await, ""},
-		"a boot that took too long":          {step.Facts{HealthKnown: true, Clean: time.Hour, BootTook: 31 * time.Minute}, step.Settle, step.Unhealthy},
-		"a boot that took its time":          {step.Facts{HealthKnown: true, Clean: time.Hour, BootTook: 30 * time.Minute}, step.Settle, ""},
+		"a boot that took too long":          {step.Facts{HealthKnown: true, Clean: time.Hour, Boot: step.BootTime{System: 31 * time.Minute}}, step.Settle, step.Unhealthy},
+		"a boot that took its time":          {step.Facts{HealthKnown: true, Clean: time.Hour, Boot: step.BootTime{System: 30 * time.Minute}}, step.Settle, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.facts.BootID, c.facts.Maintenance = "boot-1", step.MaintenanceReady

@@ -2,6 +2,7 @@ package sysfs
 
 import (
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -89,6 +90,26 @@ func FuzzMounts(f *testing.F) {
 		if err == nil { // a table of mounts has no line that is too long
 			require.NoError(t, swapsErr)
 			require.NoError(t, contentErr)
+		}
+	})
+}
+
+func FuzzFirmwareTime(f *testing.F) {
+	f.Add([]byte("21947164731\n"))
+	f.Add([]byte("\x06\x00\x00\x009\x000\x00\x00\x00"))
+	f.Add([]byte("9223372036854775808"))
+	f.Add([]byte{0xff, 0xd8})
+	f.Fuzz(func(t *testing.T, content []byte) {
+		for _, name := range []string{launchFile, EFIVariables + "/" + loaderTime + "-" + loaderGUID} {
+			m := sysfstest.NewMachine()
+			m.File(name, string(content))
+			got, err := ReadFirmwareTime(m)
+			assert.GreaterOrEqual(t, got.Took, time.Duration(0))
+			assert.LessOrEqual(t, got.Took, maxFirmwareTime)
+			assert.Equal(t, got.Took > 0, got.By != "", "what nobody says is said by nobody")
+			if err != nil {
+				assert.Zero(t, got)
+			}
 		}
 	})
 }

@@ -15,14 +15,19 @@ type Mount struct {
 	Number string
 	// Point is where it is mounted, Type its file system, and Source what was mounted, such as "/dev/sda1".
 	Point, Type, Source string
+	// Options are those of the file system itself, separated by commas.
+	Options string
 }
 
 // maxTable bounds a line of a table of the kernel in bytes.
 const maxTable = 64 << 10
 
 // Mounts lists the mounts of the host.
-func Mounts(fsys fs.FS) ([]Mount, error) {
-	const file = "proc/1/mountinfo"
+func Mounts(fsys fs.FS) ([]Mount, error) { return mountsOf(fsys, "1") }
+
+// mountsOf lists the mounts that a process sees.
+func mountsOf(fsys fs.FS, pid string) ([]Mount, error) {
+	file := path.Join("proc", pid, "mountinfo")
 	var mounts []Mount
 	err := lines(fsys, file, func(line string) error {
 		before, after, found := strings.Cut(line, " - ")
@@ -30,10 +35,24 @@ func Mounts(fsys fs.FS) ([]Mount, error) {
 		if !found || len(place) < 6 || len(what) < 2 {
 			return fmt.Errorf("read %s: %q is not a mount entry", file, line)
 		}
-		mounts = append(mounts, Mount{Number: place[2], Point: unescape(place[4]), Type: what[0], Source: unescape(what[1])})
+		m := Mount{Number: place[2], Point: unescape(place[4]), Type: what[0], Source: unescape(what[1])}
+		if len(what) > 2 {
+			m.Options = unescape(what[2])
+		}
+		mounts = append(mounts, m)
 		return nil
 	})
 	return mounts, err
+}
+
+// LoopFile is the file behind a loop device, as a path of the host; empty where it has none (sys/class/block/<name>/loop/backing_file).
+func LoopFile(fsys fs.FS, name string) (string, error) {
+	dir, err := follow(fsys, path.Join(blockClass, name))
+	if err != nil || dir == "" {
+		return "", err
+	}
+	a := attributes{fsys: fsys, dir: dir}
+	return a.text("loop/backing_file"), a.err
 }
 
 // Swaps lists what the host swaps to, as paths (proc/swaps).
@@ -48,23 +67,42 @@ func Swaps(fsys fs.FS) ([]string, error) {
 	return swaps, err
 }
 
-// BtrfsDevices lists the block devices of mounted btrfs file systems (sys/fs/btrfs/<uuid>/devices/): such a file system has a
-// number that none of its devices has.
-func BtrfsDevices(fsys fs.FS) ([]string, error) {
+// Btrfs is a mounted btrfs file system. It has a number that none of its devices has.
+type Btrfs struct {
+	UUID string
+	// Devices are its block devices (sys/fs/btrfs/<uuid>/devices/).
+	Devices []string
+	// Missing says that it is mounted without one of them (devinfo/<id>/missing; older kernels do not say so).
+	Missing bool
+}
+
+// BtrfsMounted lists the mounted btrfs file systems.
+func BtrfsMounted(fsys fs.FS) ([]Btrfs, error) {
 	const class = "sys/fs/btrfs"
 	ids, err := list(fsys, class)
 	if err != nil {
 		return nil, err
 	}
-	var devices []string
+	var out []Btrfs
 	for _, id := range ids {
-		members, err := list(fsys, path.Join(class, id, "devices"))
-		if err != nil {
+		b := Btrfs{UUID: id}
+		if b.Devices, err = list(fsys, path.Join(class, id, "devices")); err != nil {
 			return nil, err
 		}
-		devices = append(devices, members...)
+		if len(b.Devices) == 0 {
+			continue // what the kernel offers, beside the file systems
+		}
+		a := attributes{fsys: fsys, dir: path.Join(class, id)}
+		known, err := list(fsys, path.Join(class, id, "devinfo"))
+		for _, device := range known {
+			b.Missing = b.Missing || a.text(path.Join("devinfo", device, "missing")) == "1"
+		}
+		if err := errors.Join(err, a.err); err != nil {
+			return nil, err
+		}
+		out = append(out, b)
 	}
-	return devices, nil
+	return out, nil
 }
 
 // Content is what udev found on a block device: the type of its file system, such as "zfs_member", and its label; empty where

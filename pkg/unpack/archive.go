@@ -2,17 +2,14 @@ package unpack
 
 import (
 	"archive/tar"
-	"archive/zip"
 	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -34,26 +31,37 @@ const (
 	TarXz   Format = "TarXz"
 	TarZstd Format = "TarZstd"
 	Cabinet Format = "Cabinet"
+	RPM     Format = "RPM"
+	// ProgramZip is a program with a zip archive behind it, and ScriptTar a shell script with a compressed tar archive behind it. Both unpack
+	// themselves when they run.
+	ProgramZip Format = "ProgramZip"
+	ScriptTar  Format = "ScriptTar"
 )
 
-// Detect returns the archive format of a file, judged by its first bytes alone, so that every caller reads a file the same way. The error
-// is ErrDamaged if Walk does not read that format.
-func Detect(file io.ReaderAt) (Format, error) {
+// IsProgram reports whether such a file also runs by itself, so that it may be an image as a whole.
+func (f Format) IsProgram() bool { return f == ProgramZip || f == ScriptTar }
+
+// Detect returns the archive format of a file, judged by its first bytes, and for a program by whether it has an archive behind it, so that
+// every caller reads a file the same way. The error is ErrDamaged if Walk does not read that format.
+func Detect(file *os.File) (Format, error) {
 	head := make([]byte, 512)
 	n, err := file.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", &ReadError{Err: err}
 	}
-	name := ""
 	for _, s := range signatures {
-		if n > s.at && bytes.HasPrefix(head[s.at:n], []byte(s.magic)) {
-			if s.is != "" {
-				return s.is, nil
-			}
-			name = ", but a " + s.format + " file"
+		switch {
+		case n <= s.at || !bytes.HasPrefix(head[s.at:n], []byte(s.magic)):
+		case s.is == "":
+			return "", fmt.Errorf("%w: the file is %s, which is not unpacked here: %s", ErrDamaged, s.format, s.next)
+		default:
+			return s.is, nil
 		}
 	}
-	return "", fmt.Errorf("%w: the file is not a zip, tar or cabinet archive%s", ErrDamaged, name)
+	if format, err := program(file, head[:n]); format != "" || err != nil {
+		return format, err
+	}
+	return "", fmt.Errorf("%w: the file is not a zip, tar, cabinet or RPM archive, nor a program with a zip or a script with a tar archive in it", ErrDamaged)
 }
 
 // Limits bound what is read from an archive. Real firmware bundles stay far below the defaults. A field that is zero has its default.
@@ -96,6 +104,10 @@ var (
 // valid until Visit returns.
 type Visit func(name string, open func() (io.Reader, error)) error
 
+// ErrDescend is what a Visit that has not opened a member returns where that is a tar archive, bare or compressed: its members are visited next,
+// under its name, a slash and their own. An archive within that one is not.
+var ErrDescend = errors.New("descend into the archive")
+
 // Walk calls visit with each regular member of an archive, in the order of the archive. Directories are skipped. An archive that breaks a
 // rule in any member is refused as a whole, though members before it may have been visited.
 func Walk(ctx context.Context, file *os.File, format Format, limits Limits, visit Visit) error {
@@ -108,12 +120,16 @@ func Walk(ctx context.Context, file *os.File, format Format, limits Limits, visi
 	w := &walk{ctx: ctx, format: format, limits: limits, left: total, visit: visit}
 	in := &source{ctx: ctx, file: file, size: info.Size()}
 	switch format {
-	case Zip:
+	case Zip, ProgramZip:
 		return w.zip(in)
 	case Tar, TarGzip, TarXz, TarZstd:
-		return w.tar(in, format)
+		return w.tar(in.reader(), format)
+	case ScriptTar:
+		return w.script(in)
 	case Cabinet:
 		return w.cabinet(in)
+	case RPM:
+		return w.rpm(in)
 	}
 	return fmt.Errorf("%w: format %q is not an archive", ErrDamaged, format)
 }
@@ -126,6 +142,7 @@ type walk struct {
 	left    int64 // bytes that may still be unpacked
 	entries int
 	visit   Visit
+	within  string // the member whose members are visited, and a slash
 }
 
 // count counts one more entry.
@@ -138,16 +155,47 @@ func (w *walk) count() error {
 
 // member passes a regular member on. The size is what the archive says, and is checked before anything is unpacked.
 func (w *walk) member(name string, size int64, open func() (io.Reader, error)) error {
+	name = w.within + name
 	if size > w.limits.MemberBytes {
 		return fmt.Errorf("%w: %s exceeds the size limit of %d bytes", ErrTooLarge, name, w.limits.MemberBytes)
 	}
-	return w.visit(name, func() (io.Reader, error) {
+	err := w.visit(name, func() (io.Reader, error) {
 		content, err := open()
 		if err != nil {
 			return nil, err
 		}
 		return &bounded{r: refuseNested(content, name, w.format), left: w.limits.MemberBytes, what: name}, nil
 	})
+	if errors.Is(err, ErrDescend) {
+		return w.descend(name, open)
+	}
+	return err
+}
+
+// descend visits the members of a member.
+func (w *walk) descend(name string, open func() (io.Reader, error)) error {
+	if w.within != "" {
+		return fmt.Errorf("%w: %s is an archive within an archive within an archive", ErrUnsafe, name)
+	}
+	content, err := open()
+	if err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(content, 64<<10)
+	head, _ := r.Peek(512) // an error comes again with Read
+	for _, s := range signatures {
+		switch {
+		case len(head) <= s.at || !bytes.HasPrefix(head[s.at:], []byte(s.magic)):
+		case s.isTar():
+			w.within = name + "/"
+			defer func() { w.within = "" }()
+			return w.tar(r, s.is)
+		default:
+			return fmt.Errorf("%w: %s is %s; within another archive only tar archives are read: unpack it, and name the archive in it by a URL of its own",
+				ErrUnsafe, name, s.format)
+		}
+	}
+	return fmt.Errorf("%w: %s is a file and no directory or archive; correct the path", ErrDamaged, name)
 }
 
 // all bounds what is unpacked from the archive in total.
@@ -272,16 +320,41 @@ func clean(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// signatures are how archives and compressed files begin, each at its offset.
-var signatures = [...]struct {
+const (
+	repack = "unpack it yourself, and name the image in it, or pack what is in it as a zip"
+	// whole is for what is no archive of images, but one image.
+	whole = "it is an image as a whole, so leave out the path"
+)
+
+// signature is how a file begins, at its offset.
+type signature struct {
 	format string
 	at     int
 	magic  string
 	is     Format // empty where Walk does not read it
-}{
-	{"zip", 0, "PK\x03\x04", Zip}, {"zip", 0, "PK\x05\x06", Zip}, {"gzip", 0, "\x1f\x8b\x08", TarGzip}, {"xz", 0, "\xfd7zXZ\x00", TarXz},
-	{"zstd", 0, "\x28\xb5\x2f\xfd", TarZstd}, {"cabinet", 0, cabMagic, Cabinet}, {"tar", 257, "ustar", Tar},
-	{"bzip2", 0, "BZh", ""}, {"7z", 0, "7z\xbc\xaf\x27\x1c", ""}, {"rar", 0, "Rar!\x1a\x07", ""},
+	next   string // what to do then
+}
+
+// isTar reports whether it is one of a tar archive, bare or compressed.
+func (s signature) isTar() bool {
+	return s.is == Tar || s.is == TarGzip || s.is == TarXz || s.is == TarZstd
+}
+
+// isWhole reports whether it is of what is no archive of images, but an image as a whole.
+func (s signature) isWhole() bool { return strings.HasPrefix(s.next, whole) }
+
+// signatures are those of archives and compressed files, and of what else a person may take for an archive.
+var signatures = [...]signature{
+	{"a zip archive", 0, "PK\x03\x04", Zip, ""}, {"a zip archive", 0, "PK\x05\x06", Zip, ""}, {"a file of gzip", 0, "\x1f\x8b\x08", TarGzip, ""},
+	{"a file of xz", 0, "\xfd7zXZ\x00", TarXz, ""}, {"a file of zstd", 0, "\x28\xb5\x2f\xfd", TarZstd, ""}, {"a cabinet", 0, cabMagic, Cabinet, ""},
+	{"an RPM package", 0, rpmMagic, RPM, ""}, {"a tar archive", 257, "ustar", Tar, ""},
+	{"a file of bzip2", 0, "BZh", "", repack}, {"a 7z archive", 0, "7z\xbc\xaf\x27\x1c", "", repack}, {"a rar archive", 0, "Rar!\x1a\x07", "", repack},
+	{"a Debian package", 0, "!<arch>\ndebian", "", repack},
+	{"a BlueField bundle (BFB)", 0, "Bf\x02\x13", "", whole + ", and have a profile hand it to bfb-install; the firmware of the adapter alone is NVIDIA's fw-BlueField-….bin"},
+	{"a PLDM package", 0, "\xf0\x18\x87\x8c\xcb\x7d\x49\x43", "", whole}, {"a PLDM package", 0, "\x12\x44\xd2\x64\x8d\x7d\x47\x18", "", whole},
+	{"a PLDM package", 0, "\x31\x19\xce\x2f\xe8\x0a\x4a\x99", "", whole}, {"a PLDM package", 0, "\x7b\x29\x1c\x99\x6d\xb6\x42\x08", "", whole},
+	{"an archive of images of Mellanox adapters (MFA2)", 0, "MLNX.MFA2.XZ.00!", "", whole + ", for a profile that runs a tool which reads it, or take the image of your board (.bin)"},
+	{"a UEFI capsule", 0, "\xed\xd5\xcb\x6d\x2d\xe8\x44\x4c", "", whole},
 }
 
 // refuseNested makes the first Read fail where the content is itself an archive. A cabinet is let through, unless
@@ -302,11 +375,13 @@ func (u *unnested) Read(p []byte) (int, error) {
 		head, _ := u.r.Peek(512) // an error comes again with Read
 		for _, s := range signatures {
 			switch {
-			case len(head) <= s.at || !bytes.HasPrefix(head[s.at:], []byte(s.magic)):
+			case len(head) <= s.at || !bytes.HasPrefix(head[s.at:], []byte(s.magic)) || s.isWhole():
 			case s.is == Cabinet && u.within == Cabinet:
 				return 0, fmt.Errorf("%w: %s is a cabinet within a cabinet", ErrUnsafe, u.name)
+			case s.isTar():
+				return 0, fmt.Errorf("%w: %s is itself an archive, %s: name the image in it, as %s/PATH", ErrUnsafe, u.name, s.format, u.name)
 			case s.is != Cabinet:
-				return 0, fmt.Errorf("%w: %s is itself an archive (%s); unpack it and name the image in it", ErrUnsafe, u.name, s.format)
+				return 0, fmt.Errorf("%w: %s is itself an archive, %s: unpack it, and name the image or the archive in it by a URL of its own", ErrUnsafe, u.name, s.format)
 			}
 		}
 		u.judged = true
@@ -314,8 +389,9 @@ func (u *unnested) Read(p []byte) (int, error) {
 	return u.r.Read(p)
 }
 
-func (w *walk) tar(in *source, format Format) error {
-	unpacked, end, err := w.decompress(bufio.NewReaderSize(in.reader(), 64<<10), format)
+func (w *walk) tar(in io.Reader, format Format) error {
+	before := w.entries
+	unpacked, end, err := w.decompress(bufio.NewReaderSize(in, 64<<10), format)
 	if err != nil {
 		return err
 	}
@@ -324,7 +400,7 @@ func (w *walk) tar(in *source, format Format) error {
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			if w.entries == 0 {
+			if w.entries == before {
 				return fmt.Errorf("%w: the tar archive is empty", ErrDamaged)
 			}
 			return nil
@@ -354,6 +430,9 @@ func (w *walk) tarEntry(header *tar.Header, content io.Reader) error {
 		return nil
 	case tar.TypeReg:
 	case tar.TypeLink, tar.TypeSymlink:
+		if w.format == ScriptTar { // a program has links among its own files; nothing is ever written here, so they lead nowhere
+			return nil
+		}
 		return fmt.Errorf("%w: %s is a link to %.200q", ErrUnsafe, name, header.Linkname)
 	default:
 		return fmt.Errorf("%w: %s is neither a file nor a directory (tar type %q)", ErrUnsafe, name, header.Typeflag)
@@ -411,109 +490,4 @@ func memory(err error) error {
 		return fmt.Errorf("%w: unpacking the archive takes too much memory: %w", ErrTooLarge, err)
 	}
 	return err
-}
-
-const (
-	// maxDirectory bounds the bytes of a zip archive that are read before its first member: 20000 entries with names of 300 bytes.
-	maxDirectory = 8 << 20
-	// Of APPNOTE.TXT 4.3.14 to 4.3.16: the ends of a central directory, and the longest comment that may follow.
-	zipEnd, zipEnd64, zipLocator64 = "PK\x05\x06", "PK\x06\x06", "PK\x06\x07"
-	zipEndSize, zipComment         = 22, 1 << 16
-)
-
-func (w *walk) zip(in *source) error {
-	if n, err := zipEntries(in); err != nil {
-		return err
-	} else if n > uint64(w.limits.Entries) {
-		return fmt.Errorf("%w: the archive says that it has %d entries, the limit is %d", ErrTooLarge, n, w.limits.Entries)
-	}
-	// What the archive says of itself need not be true, and archive/zip reads on for as long as there are entries.
-	directory := &budget{in: in, left: maxDirectory}
-	archive, err := zip.NewReader(directory, in.size)
-	if err != nil {
-		return damaged("not a readable zip archive", err)
-	}
-	directory.left = -1
-	for _, f := range archive.File {
-		if err := w.zipEntry(f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *walk) zipEntry(f *zip.File) error {
-	if err := w.count(); err != nil {
-		return err
-	}
-	name, err := clean(f.Name)
-	if err != nil {
-		return err
-	}
-	switch kind := f.Mode().Type(); {
-	case kind == fs.ModeDir:
-		return nil
-	case kind != 0:
-		return fmt.Errorf("%w: %s is neither a file nor a directory (%s)", ErrUnsafe, name, f.Mode())
-	case f.Flags&1 != 0:
-		return fmt.Errorf("%w: %s is encrypted, which is not supported", ErrDamaged, name)
-	}
-	var content io.ReadCloser
-	defer func() {
-		if content != nil {
-			_ = content.Close()
-		}
-	}()
-	return w.member(name, int64(min(f.UncompressedSize64, 1<<62)), func() (io.Reader, error) { //nolint:gosec // bounded
-		if content, err = f.Open(); err != nil {
-			content = nil
-			return nil, damaged(name, err)
-		}
-		return checked{name, w.all(content)}, nil
-	})
-}
-
-// zipEntries returns how many entries a zip archive says it has. It looks for the end of the directory where archive/zip does.
-func zipEntries(in *source) (uint64, error) {
-	tail := make([]byte, min(in.size, zipEndSize+zipComment))
-	start := in.size - int64(len(tail))
-	if _, err := in.reader().ReadAt(tail, start); err != nil && len(tail) == 0 {
-		return 0, fmt.Errorf("%w: not a zip archive: it is empty", ErrDamaged)
-	} else if err != nil && err != io.EOF {
-		return 0, err
-	}
-	at := bytes.LastIndex(tail[:max(0, len(tail)-zipEndSize+len(zipEnd))], []byte(zipEnd))
-	if at < 0 {
-		return 0, fmt.Errorf("%w: not a zip archive, or cut off: it has no directory", ErrDamaged)
-	}
-	entries := uint64(binary.LittleEndian.Uint16(tail[at+10:]))
-	const locatorSize, end64Size = 20, 56
-	if at < locatorSize || string(tail[at-locatorSize:at-locatorSize+4]) != zipLocator64 {
-		return entries, nil
-	}
-	offset := binary.LittleEndian.Uint64(tail[at-locatorSize+8:])
-	if offset > uint64(in.size) { //nolint:gosec // a size is not negative
-		return 0, fmt.Errorf("%w: its directory is not within the zip archive", ErrDamaged)
-	}
-	end := make([]byte, end64Size)
-	if _, err := in.reader().ReadAt(end, int64(offset)); err != nil || string(end[:4]) != zipEnd64 {
-		return 0, fmt.Errorf("%w: its directory is not within the zip archive", ErrDamaged)
-	}
-	return max(entries, binary.LittleEndian.Uint64(end[32:])), nil
-}
-
-// budget is a file of which only so many bytes may be read; -1 is no bound.
-type budget struct {
-	in   *source
-	left int64
-}
-
-func (b *budget) ReadAt(p []byte, at int64) (int, error) {
-	if b.left >= 0 {
-		if b.left -= int64(len(p)); b.left < 0 {
-			b.left = 0
-			return 0, fmt.Errorf("%w: the directory of the archive is longer than %d bytes", ErrTooLarge, maxDirectory)
-		}
-	}
-	return b.in.ReadAt(p, at)
 }

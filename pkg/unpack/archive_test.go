@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,12 +24,15 @@ import (
 )
 
 // members reads everything in an archive: the name and content of each member, or its hash where it is long.
-func members(t *testing.T, path string, format Format, limits Limits) ([]string, error) {
+func members(t testing.TB, path string, format Format, limits Limits) ([]string, error) {
 	file, err := os.Open(path)
 	require.NoError(t, err)
 	defer file.Close()
 	var out []string
 	err = Walk(t.Context(), file, format, limits, func(name string, open func() (io.Reader, error)) error {
+		if strings.HasSuffix(name, ".tgz") {
+			return ErrDescend
+		}
 		r, err := open()
 		if err != nil {
 			return err
@@ -43,7 +47,7 @@ func members(t *testing.T, path string, format Format, limits Limits) ([]string,
 	return out, err
 }
 
-func written(t *testing.T, content []byte) string {
+func written(t testing.TB, content []byte) string {
 	path := filepath.Join(t.TempDir(), "archive")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return path
@@ -58,7 +62,7 @@ func file(name, content string) entry {
 	return entry{tar.Header{Name: name, Size: int64(len(content)), Mode: 0o600}, content}
 }
 
-func tarOf(t *testing.T, entries ...entry) []byte {
+func tarOf(t testing.TB, entries ...entry) []byte {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, e := range entries {
@@ -70,7 +74,7 @@ func tarOf(t *testing.T, entries ...entry) []byte {
 	return out.Bytes()
 }
 
-func gzipped(t *testing.T, content []byte) []byte {
+func gzipped(t testing.TB, content []byte) []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	_, err := z.Write(content)
@@ -79,7 +83,23 @@ func gzipped(t *testing.T, content []byte) []byte {
 	return out.Bytes()
 }
 
-func zipOf(t *testing.T, headers ...zip.FileHeader) []byte {
+// twoEnds is a zip archive with an end of zip64 that names another place of its directory than the usual end.
+func twoEnds(plain []byte) []byte {
+	le := binary.LittleEndian
+	end := len(plain) - 22
+	out := bytes.Clone(plain[:end])
+	end64 := append([]byte("PK\x06\x06"), make([]byte, 52)...)
+	le.PutUint64(end64[4:], 44)
+	le.PutUint64(end64[24:], 1)
+	le.PutUint64(end64[32:], 1)
+	le.PutUint64(end64[40:], uint64(le.Uint32(plain[end+12:])))
+	locator := append([]byte("PK\x06\x07"), make([]byte, 16)...)
+	le.PutUint64(locator[8:], uint64(end))
+	le.PutUint32(locator[16:], 1)
+	return append(append(append(out, end64...), locator...), plain[end:]...)
+}
+
+func zipOf(t testing.TB, headers ...zip.FileHeader) []byte {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, h := range headers {
@@ -191,11 +211,12 @@ func TestAnArchiveThatCouldHarmIsRefusedAsAWhole(t *testing.T) {
 		"a tar with a pipe":                     {Tar, tarOf(t, link(tar.TypeFifo)), ErrUnsafe, "neither a file"},
 		"a tar with a name of no UTF-8":         {Tar, tarOf(t, file("a\xff", "x")), ErrUnsafe, "not UTF-8"},
 		"a tar with a name that clears screens": {Tar, tarOf(t, file("a\x1b[2J", "x")), ErrUnsafe, "control characters"},
-		"a tar within a tar":                    {Tar, tarOf(t, file("a.tar", string(tarOf(t, file("b", "x"))))), ErrUnsafe, "itself an archive (tar)"},
-		"a gzip within a zip":                   {Zip, zipOf(t, zipped("a", string(gzipped(t, []byte("x"))))), ErrUnsafe, "itself an archive (gzip)"},
-		"a zip within a tar":                    {Tar, tarOf(t, file("a.zip", string(zipOf(t, zipped("b", "x"))))), ErrUnsafe, "itself an archive (zip)"},
-		"an xz within a tar":                    {Tar, tarOf(t, file("a", string(xz))), ErrUnsafe, "itself an archive (xz)"},
+		"a tar within a tar":                    {Tar, tarOf(t, file("a.tar", string(tarOf(t, file("b", "x"))))), ErrUnsafe, "a tar archive: name the image in it, as a.tar/PATH"},
+		"a gzip within a zip":                   {Zip, zipOf(t, zipped("a", string(gzipped(t, []byte("x"))))), ErrUnsafe, "a file of gzip: name the image in it, as a/PATH"},
+		"a zip within a tar":                    {Tar, tarOf(t, file("a.zip", string(zipOf(t, zipped("b", "x"))))), ErrUnsafe, "itself an archive, a zip archive: unpack it"},
+		"an xz within a tar":                    {Tar, tarOf(t, file("a", string(xz))), ErrUnsafe, "a file of xz: name"},
 		"a cabinet within a cabinet":            {Cabinet, cabinetOf("a.cab", cab), ErrUnsafe, "within a cabinet"},
+		"a zip with two directories":            {Zip, twoEnds(zipOf(t, zipped("a", "x"))), ErrUnsafe, "two directories that differ"},
 		"a zip that climbs":                     {Zip, zipOf(t, zipped("../b", "x")), ErrUnsafe, "escapes the archive"},
 		"a zip with an absolute name":           {Zip, zipOf(t, zipped("/b", "x")), ErrUnsafe, "absolute"},
 		"a zip with a name of Windows":          {Zip, zipOf(t, zipped(`..\b`, "x")), ErrUnsafe, "Windows path"},
@@ -203,10 +224,30 @@ func TestAnArchiveThatCouldHarmIsRefusedAsAWhole(t *testing.T) {
 		"a zip with a symbolic link":            {Zip, zipOf(t, zipLink), ErrUnsafe, "neither a file"},
 		"a zip with a device":                   {Zip, zipOf(t, zipDevice), ErrUnsafe, "neither a file"},
 		"a zip with a name of no UTF-8":         {Zip, zipOf(t, zipped("a\xff", "x")), ErrUnsafe, "not UTF-8"},
+		"a program with a zip that climbs":      {ProgramZip, exe(zipOf(t, zipped("../b", "x"))), ErrUnsafe, "escapes the archive"},
+		"a script with a tar that climbs":       {ScriptTar, script(gzipped(t, tarOf(t, file("../b", "x")))), ErrUnsafe, "escapes the archive"},
+		"a script with a device":                {ScriptTar, script(gzipped(t, tarOf(t, link(tar.TypeBlock)))), ErrUnsafe, "neither a file"},
+		"an RPM that climbs":                    {RPM, rpmOf(t, cpioFile("./../b", "x")), ErrUnsafe, "escapes the archive"},
+		"an RPM with a name of no UTF-8":        {RPM, rpmOf(t, cpioFile("./a\xff", "x")), ErrUnsafe, "not UTF-8"},
+		"an RPM with a device":                  {RPM, rpmOf(t, cpioOf("./a", 0o060600, 1, "")), ErrUnsafe, "neither a file"},
+		"a tar within an RPM":                   {RPM, rpmOf(t, cpioFile("./a", string(tarOf(t, file("b", "x"))))), ErrUnsafe, "a tar archive: name the image in it"},
+		"two zips, one behind the other":        {Zip, append(zipOf(t, zipped("a", "x")), zipOf(t, zipped("a", "y"))...), ErrUnsafe, "two zip archives"},
+		"two zips of other sizes":               {Zip, append(zipOf(t, zipped("a", "x")), zipOf(t, zipped("a", "y"), zipped("b", "y"))...), ErrUnsafe, "bytes before the first member"},
+		"two zips behind a program":             {ProgramZip, exe(append(zipOf(t, zipped("a", "x")), zipOf(t, zipped("a", "y"))...)), ErrUnsafe, "two zip archives"},
+		"a zip behind a hidden zip":             {Zip, moved(t, zipOf(t, zipped("a", "x"))), ErrUnsafe, "bytes before the first member"},
+		"a zip with overlapping members":        {Zip, overlapping(t), ErrUnsafe, "overlap in the archive"},
+		"a zip whose directory has other names": {Zip, changedIn(zipOf(t, zipped("name", "x")), "PK\x01\x02", 46, "lies"), ErrUnsafe, "another name"},
+		"a zip whose directory packs otherwise": {Zip, changedIn(zipOf(t, zipped("a", "x")), "PK\x01\x02", 10, "\x00"), ErrUnsafe, "packed in another way"},
 		"a cabinet that climbs":                 {Cabinet, cabinetOf(`..\b`, []byte("x")), ErrUnsafe, "escapes the archive"},
 		"a cabinet with an absolute name":       {Cabinet, cabinetOf(`\b`, []byte("x")), ErrUnsafe, "absolute"},
 		"a cabinet with a name of no UTF-8":     {Cabinet, cabinetOf("a\xff", []byte("x")), ErrUnsafe, "not UTF-8"},
 
+		"a program that explodes":     {ProgramZip, exe(zipOf(t, zipped("a", zeros))), ErrTooLarge, "size limit"},
+		"a script that explodes":      {ScriptTar, script(gzipped(t, tarOf(t, file("a", zeros)))), ErrTooLarge, "size limit"},
+		"an RPM that explodes":        {RPM, rpmOf(t, cpioFile("./a", zeros)), ErrTooLarge, "size limit"},
+		"an RPM with many entries":    {RPM, rpmOf(t, slices.Repeat(cpioFile("./a", "x"), 50)), ErrTooLarge, "more than 40 entries"},
+		"an RPM with a long header":   {RPM, changedIn(rpmOf(t, cpioFile("./a", "x")), rpmHeaderMagic, 8, "\x7f\xff\xff\xff"), ErrTooLarge, "2147483647 entries"},
+		"an RPM with a huge member":   {RPM, rpmOf(t, hugeCPIO()), ErrTooLarge, "size limit of 1073741824 bytes"},
 		"a zip that explodes":         {Zip, zipOf(t, zipped("a", zeros)), ErrTooLarge, "size limit"},
 		"a gzip that explodes":        {TarGzip, gzipped(t, tarOf(t, file("a", zeros))), ErrTooLarge, "size limit"},
 		"a zip with many entries":     {Zip, zipOf(t, zips...), ErrTooLarge, "50 entries, the limit is 40"},
@@ -215,6 +256,20 @@ func TestAnArchiveThatCouldHarmIsRefusedAsAWhole(t *testing.T) {
 		"an xz that wants memory":     {TarXz, xz, ErrTooLarge, "too much memory"},
 		"a zstd that wants memory":    {TarZstd, bytes.Join([][]byte{zst[:4], {0x00, 0xff}, zst[6:]}, nil), ErrTooLarge, "too much memory"},
 
+		"an RPM that is cut off":             {RPM, cut(rpmOf(t, cpioFile("./a", strings.Repeat("firmware", 40)))), ErrDamaged, ""},
+		"an RPM without files":               {RPM, rpmOf(t, nil), ErrDamaged, "no files"},
+		"an RPM without a header":            {RPM, []byte(rpmMagic + strings.Repeat("x", 200)), ErrDamaged, "no header"},
+		"an RPM with a header beyond it":     {RPM, changedIn(rpmOf(t, cpioFile("./a", "x")), rpmHeaderMagic, 12, "\x00\x10"), ErrDamaged, "beyond its end"},
+		"an RPM of bzip2":                    {RPM, rpmAround([]byte("BZh91AY&SY")), ErrDamaged, "unpack it with rpm2cpio"},
+		"an RPM with no cpio in it":          {RPM, rpmAround(gzipped(t, []byte(strings.Repeat("<html>", 40)))), ErrDamaged, "like one of cpio"},
+		"an RPM with a name without end":     {RPM, rpmOf(t, []byte(strings.Replace(string(cpioFile("./a", "x")), "a\x00", "ab", 1))), ErrDamaged, "no end"},
+		"an RPM with a number that is none":  {RPM, rpmOf(t, []byte("07070100zz"+strings.Repeat("0", 100))), ErrDamaged, "hexadecimal"},
+		"an RPM for very large files":        {RPM, rpmOf(t, []byte(strings.Replace(string(cpioFile("./a", "x")), "070701", "07070X", 1))), ErrDamaged, "4 GiB"},
+		"a script without an archive":        {ScriptTar, []byte("#!/bin/sh\nexit 0\n"), ErrDamaged, "no archive behind it"},
+		"a script with a text behind it":     {ScriptTar, script(gzipped(t, []byte(strings.Repeat("<html>", 400)))), ErrDamaged, "not a readable tar"},
+		"a program without an archive":       {ProgramZip, exe(nil), ErrDamaged, "no directory"},
+		"a zip whose directory is elsewhere": {Zip, changedIn(zipOf(t, zipped("a", "x")), zipEnd, 16, "\xff\xff\xff"), ErrDamaged, "not within the zip"},
+		"a zip whose member is elsewhere":    {Zip, changedIn(zipOf(t, zipped("a", "x")), "PK\x01\x02", 42, "\x05"), ErrDamaged, "not where the directory"},
 		"no zip":                             {Zip, []byte("<html>"), ErrDamaged, "not a zip"},
 		"nothing":                            {Zip, nil, ErrDamaged, "empty"},
 		"no tar":                             {Tar, []byte(strings.Repeat("<html>", 200)), ErrDamaged, "not a readable tar"},
@@ -281,7 +336,7 @@ func TestAHugeDirectoryIsRefusedBeforeItIsInMemory(t *testing.T) {
 			_, err := members(t, path, Zip, Limits{})
 			runtime.ReadMemStats(&after)
 			require.Error(t, err)
-			assert.True(t, errors.Is(err, ErrTooLarge) || errors.Is(err, ErrDamaged), "%v", err)
+			assert.True(t, errors.Is(err, ErrTooLarge) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrUnsafe), "%v", err)
 			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20), "one entry takes 186 bytes")
 		})
 	}
@@ -339,13 +394,17 @@ func cabinetOf(name string, content []byte) []byte {
 }
 
 func FuzzWalk(f *testing.F) {
-	formats := []Format{Zip, Tar, TarGzip, TarXz, TarZstd, Cabinet}
-	for i, name := range []string{"mszip.cab", "stored.cab", "bundle.tar.xz", "bundle.tar.zst"} {
+	formats := []Format{Zip, Tar, TarGzip, TarXz, TarZstd, Cabinet, RPM, ProgramZip, ScriptTar}
+	for i, name := range []string{"mszip.cab", "stored.cab", "bundle.tar.xz", "bundle.tar.zst", "zstd.rpm", "xz.rpm"} {
 		content, err := os.ReadFile(filepath.Join("testdata", name))
 		require.NoError(f, err)
-		f.Add(content, uint8([]int{5, 5, 3, 4}[i]))
+		f.Add(content, uint8([]int{5, 5, 3, 4, 6, 6}[i]))
 	}
 	f.Add(cabinetOf("a", []byte("x")), uint8(5))
+	f.Add(rpmAround(append(cpioFile("./a", "x"), cpioFile(cpioTrailer, "")...)), uint8(6))
+	f.Add(exe(zipOf(f, zipped("a", "x"), zipped("b", "y"))), uint8(7))
+	f.Add(script(gzipped(f, tarOf(f, file("a", "x")))), uint8(8))
+	f.Add(zipOf(f, zipped("a.tgz", string(gzipped(f, tarOf(f, file("a", "x")))))), uint8(0))
 	f.Fuzz(func(t *testing.T, content []byte, format uint8) {
 		limits := Limits{Entries: 100, Bytes: 4 << 20, Memory: 1 << 20}
 		got, _ := members(t, written(t, content), formats[int(format)%len(formats)], limits)

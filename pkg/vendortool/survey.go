@@ -196,10 +196,10 @@ var ofSG = regexp.MustCompile(`(?i)version(?: string)?: (\d+\.\d+)`)
 // looked for.
 func Table() []Tool {
 	const newerOutput = "the drivers know no output of earlier versions"
-	sg := func(name string, version inventory.Version) Tool {
+	sg := func(name string, oldest, newest inventory.Version) Tool {
 		return Tool{
-			Name: name, Product: "sg3_utils 1.46", Package: "sg3-utils", VersionArgs: []string{"--version"}, VersionText: ofSG,
-			Oldest: version, Newest: version, Why: newerOutput,
+			Name: name, Product: "sg3_utils", Package: "sg3-utils", VersionArgs: []string{"--version"}, VersionText: ofSG,
+			Oldest: oldest, Newest: newest, Why: newerOutput,
 		}
 	}
 	mst := func(name string, newest inventory.Version) Tool {
@@ -216,14 +216,14 @@ func Table() []Tool {
 		{Name: "setpci", Product: "pciutils", Package: "pciutils"},
 		{
 			Name: "nvme", Product: "nvme-cli", Package: "nvme-cli", VersionArgs: []string{"version"},
-			VersionText: regexp.MustCompile(`nvme version (\d+(?:\.\d+)+)`), Oldest: "2.3", Newest: "2.13",
+			VersionText: regexp.MustCompile(`nvme version (\d+(?:\.\d+)+)`), Oldest: "2.3", Newest: "2.16",
 			Why: "its JSON has other members before 2.0, and no output of 2.0 to 2.2 is known",
 		},
-		sg("sg_inq", "2.10"),
-		sg("sg_opcodes", "0.69"),
-		sg("sg_read_buffer", "1.30"),
-		sg("sg_write_buffer", "1.29"),
-		sg("sg_sat_identify", "1.17"),
+		sg("sg_inq", "2.10", "2.48"),
+		sg("sg_opcodes", "0.69", "1.02"),
+		sg("sg_read_buffer", "1.30", "1.36"),
+		sg("sg_write_buffer", "1.29", "1.33"),
+		sg("sg_sat_identify", "1.17", "1.22"),
 		{
 			// One plugin: without that it looks at all hardware before it prints its version.
 			Name: "fwupdtool", Product: "fwupd", Package: "fwupd", VersionArgs: []string{"--version", "--plugins", "ata"},

@@ -53,8 +53,8 @@ func TestWhatIsKnownOfATool(t *testing.T) {
 			says: []string{"version 4.9.0 is older than 4.21.0", "install version 4.21.0 to 4.33.0 of it (package mstflint)"},
 		},
 		"newer than tested": {
-			tool: "sg_inq", content: script("Version string: 2.45 20230704", "0"), support: vendortool.Newer, version: "2.45", used: true,
-			says: []string{"version 2.45 is newer than 2.10", "it is used"},
+			tool: "sg_inq", content: script("Version string: 2.60 20270704", "0"), support: vendortool.Newer, version: "2.60", used: true,
+			says: []string{"version 2.60 is newer than 2.48", "it is used"},
 		},
 		"no version in its answer": {
 			tool: "nvme", content: script("what?", "1"), support: vendortool.Unknown, used: true, says: []string{`"nvme version" says none (exit code 1): what?`},

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 const (
 	unique   = "eui.0011223344556677"
 	board    = "AF-1"
-	patience = 30 * time.Second
+	patience = 5 * time.Minute
 	tick     = 10 * time.Millisecond
 )
 

@@ -33,6 +33,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d *decision) error {
 	if d.request {
 		r.request(f, d)
 	}
+	d.facts.Name = f.catalog.Name
 	d.status.Conditions = status.Catalog(f.catalog.Status.Conditions, f.catalog.Generation, f.now, &d.status, d.facts)
 	if equality.Semantic.DeepEqual(f.catalog.Status, d.status) {
 		return nil

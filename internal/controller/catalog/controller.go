@@ -146,7 +146,7 @@ var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool { return 
 
 func toldBy(d *v1alpha1.NodeDevice) []string {
 	s := &d.Status
-	out := []string{string(s.Class), s.Vendor, s.PCIID, s.Model, s.BoardID}
+	out := []string{string(s.Class), s.Vendor, s.PCIID, s.SubsystemID, s.Model, s.BoardID}
 	if f := s.Firmware; f != nil {
 		out = append(out, f.Running, string(f.VersionFormat))
 	}

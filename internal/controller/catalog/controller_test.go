@@ -11,9 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
+	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // R000-23: the first node of a model creates its catalog, the second one does not. No connection is opened for it.
@@ -61,13 +64,14 @@ func TestTheStatusSaysWhatIsOfferedAndWhoIsBehind(t *testing.T) {
 	assert.Equal(t, []v1alpha1.CatalogRunning{
 		{Version: "22.40.1000", Devices: 1, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-2026-1", "CVE-2026-2"}, FixedIn: "22.42.1000"},
 		{Version: "22.41.1000", Devices: 1, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-2026-2"}, FixedIn: "22.42.1000"},
-		{Version: "22.42.1000", Devices: 1, Position: v1alpha1.PositionNewest},
+		{Version: "22.42.1000", Devices: 1, Position: v1alpha1.PositionNewest, Issues: []string{}},
 	}, nic.Running)
 	bios := w.component(v1alpha1.ClassBIOS)
 	assert.Equal(t, []string{"1.10.2"}, versionsOf(bios))
 	assert.Equal(t, v1alpha1.PositionUnknown, bios.Running[0].Position, "nobody declares a format of its versions")
-	assert.Equal(t, []int32{3, 6, 2, 2, 3}, []int32{s.Nodes, s.Devices.Total, s.Devices.Behind, s.Devices.Vulnerable, s.Devices.Unknown})
-	assert.Equal(t, "2 of 6 devices run behind the newest version, 2 with a known vulnerability; for 3 it is not known.", w.ready().Message)
+	assert.Equal(t, []int32{3, 6, 2, 2, 3}, []int32{s.Nodes, s.Devices.Total, s.Devices.Behind, *s.Devices.Vulnerable, s.Devices.Unknown})
+	assert.Equal(t, "2 of 6 devices run behind the newest version, 2 with a known vulnerability; for 3 it is not known. "+
+		"No provider says whether 3 devices have a known vulnerability.", w.ready().Message)
 	w.requireStatus(status.CurrentStatus)
 
 	var d v1alpha1.NodeDevice
@@ -188,7 +192,7 @@ func TestFailedProviderKeepsOffers(t *testing.T) {
 	assert.Equal(t, []string{"CVE-2026-1"}, nic.Running[0].Issues)
 	w.node("n2", "PowerEdge R650", "0.9")
 	w.look()
-	assert.Equal(t, int32(2), w.get().Status.Devices.Vulnerable, "what it said holds for versions that appear later")
+	assert.Equal(t, int32(2), *w.get().Status.Devices.Vulnerable, "what it said holds for versions that appear later")
 	s := w.get().Status
 	assert.True(t, first.Equal(s.LastDiscoveryTime), "not every provider answered")
 	assert.Equal(t, "DownloadFailed", s.Providers[1].Reason)
@@ -428,7 +432,7 @@ func TestRestartRemembersFixes(t *testing.T) {
 	assert.Equal(t, []string{"CVE-2026-1", "CVE-2026-2"}, run[0].Issues)
 	w.node("n4", "PowerEdge R650", "0.8")
 	assert.Equal(t, 24*time.Hour, w.look(), "a process that has asked knows")
-	assert.Equal(t, int32(4), w.get().Status.Devices.Vulnerable)
+	assert.Equal(t, int32(4), *w.get().Status.Devices.Vulnerable)
 }
 
 // The catalog default gives the others what they leave out, and looks for nothing itself.
@@ -485,4 +489,176 @@ func TestPassReadsOnlyItsModel(t *testing.T) {
 	w.read = 0
 	w.look()
 	assert.Equal(t, nodes/models*3, w.read, "each node with its two devices")
+}
+
+// A source that appears, changes or goes is seen with the next look, which its event causes, and not when the next discovery is due.
+func TestNewSourceTurnsBehindAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.discover()
+	assert.Equal(t, v1alpha1.PositionUnknown, w.component(v1alpha1.ClassNIC).Running[0].Position)
+	w.source("cx6dx", "1.2")
+	w.look()
+	assert.Equal(t, int32(1), w.get().Status.Devices.Behind)
+	var s, was v1alpha1.FirmwareSource
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "cx6dx"}, &s))
+	s.DeepCopyInto(&was)
+	s.Status.Images[0].Version = "1.0"
+	require.NoError(t, w.client.Status().Update(t.Context(), &s))
+	w.look()
+	assert.Equal(t, v1alpha1.PositionNewest, w.component(v1alpha1.ClassNIC).Running[0].Position)
+	require.NoError(t, w.client.Delete(t.Context(), &s))
+	w.look()
+	assert.Equal(t, v1alpha1.PositionUnknown, w.component(v1alpha1.ClassNIC).Running[0].Position)
+	assert.Zero(t, w.net.count(), "no provider is asked for it")
+
+	assert.True(t, imagesChanged.Create(event.CreateEvent{Object: &was}))
+	assert.True(t, imagesChanged.Delete(event.DeleteEvent{Object: &was}))
+	assert.True(t, imagesChanged.Update(event.UpdateEvent{ObjectOld: &was, ObjectNew: &s}))
+	assert.False(t, imagesChanged.Update(event.UpdateEvent{ObjectOld: &s, ObjectNew: &s}))
+	assert.ElementsMatch(t, watch.Requests(r650), w.reconciler.all(t.Context(), &s), "which is how every catalog is looked at")
+}
+
+// What nobody knows is not counted as none: where no provider tells vulnerabilities the count is absent, and a list that is empty is there.
+func TestUnknownIsNotZero(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.node("n2", "PowerEdge R650", "1.2")
+	w.source("cx6dx", "1.2")
+	w.look()
+	w.discover()
+	assert.Nil(t, w.get().Status.Devices.Vulnerable, "sources tell none")
+	assert.Equal(t, "1 of 4 devices run behind the newest version; for 2 it is not known.", w.ready().Message)
+	assert.Nil(t, w.component(v1alpha1.ClassNIC).Running[0].Issues)
+
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("1.2", `,"fixes":[]`))
+	w.discover()
+	assert.Equal(t, new(int32), w.get().Status.Devices.Vulnerable, "the index says that there are none")
+	assert.Contains(t, w.ready().Message, "No provider says whether 2 devices have a known vulnerability.", "of each BIOS")
+	assert.NotNil(t, w.component(v1alpha1.ClassNIC).Running[0].Issues)
+	assert.Nil(t, w.component(v1alpha1.ClassBIOS).Running[0].Issues)
+	w.start(Bounds{})
+	w.look()
+	assert.Equal(t, new(int32), w.get().Status.Devices.Vulnerable, "a new process remembers")
+
+	w.node("n3", "PowerEdge R650", "odd")
+	w.discover()
+	assert.Equal(t, new(int32), w.get().Status.Devices.Vulnerable)
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Requests.Discover = "again" })
+	w.net.answer[ours] = indexOf(nicEntry("1.2", `,"fixes":["CVE-2026-1"]`))
+	w.discover()
+	assert.Equal(t, new(int32(1)), w.get().Status.Devices.Vulnerable)
+	assert.Contains(t, w.ready().Message, "No provider says whether 4 devices have a known vulnerability.", "nor of a version that cannot be compared")
+}
+
+// A fix is a version that is offered, also when it is none of the newest ones that are listed, and one that is allowed.
+func TestFixIsOffered(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.source("cx6dx", "1.4")
+	w.source("later", "1.5")
+	w.look()
+	var s v1alpha1.FirmwareSource
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "cx6dx"}, &s))
+	s.Spec.UpgradePaths = []v1alpha1.UpgradePath{{To: "1.4", From: []string{"1.0"}}}
+	require.NoError(t, w.client.Update(t.Context(), &s))
+	w.edit(withIndex)
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.VersionsToStore = 1 })
+	w.net.answer[ours] = indexOf(nicEntry("1.5"), nicEntry("1.4", `,"fixes":["CVE-2026-1"]`))
+	w.discover()
+	nic := w.component(v1alpha1.ClassNIC)
+	assert.Equal(t, []string{"1.5"}, versionsOf(nic))
+	assert.Equal(t, "1.5", nic.Running[0].FixedIn, "the paths of its source forbid 1.4")
+	s.Spec.UpgradePaths = nil
+	require.NoError(t, w.client.Update(t.Context(), &s))
+	w.look()
+	assert.Equal(t, "1.4", w.component(v1alpha1.ClassNIC).Running[0].FixedIn)
+}
+
+// What is not known to be for a device is neither its newest version nor a vulnerability of it, and is said: a device that runs the newest one
+// that is known to be for it may be behind.
+func TestDoubtIsSaidAsUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "22.41.1000")
+	w.node("n2", "PowerEdge R650", "22.40.1000")
+	w.node("n3", "PowerEdge R650", "22.43.1000")
+	w.source("cx6dx", "22.41.1000")
+	w.look()
+	const dell = "https://mirror.example.com/Catalog.xml"
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
+		s.Providers = []v1alpha1.CatalogProvider{{Name: "sources", Type: v1alpha1.ProviderSources}, {Name: "dell", Type: v1alpha1.ProviderDell, URL: dell}}
+	})
+	w.net.answer[dell] = `<Manifest><SoftwareComponent vendorVersion="22.42.10.00"><ComponentType value="FRMW"/><SupportedDevices><Device>` +
+		`<PCIInfo deviceID="101D" vendorID="15B3" subVendorID="15B3" subDeviceID="0016"/></Device></SupportedDevices>` +
+		`<SupportedSystems><Brand><Display>PowerEdge</Display><Model><Display>R650</Display></Model></Brand></SupportedSystems></SoftwareComponent></Manifest>`
+	w.discover()
+	nic := w.component(v1alpha1.ClassNIC)
+	want := []v1alpha1.CatalogRunning{
+		{Version: "22.40.1000", Devices: 1, Position: v1alpha1.PositionBehind},
+		{Version: "22.41.1000", Devices: 1, Position: v1alpha1.PositionUnknown},
+		{Version: "22.43.1000", Devices: 1, Position: v1alpha1.PositionAhead},
+	}
+	assert.Equal(t, []string{"22.41.1000"}, versionsOf(nic))
+	assert.Equal(t, want, nic.Running)
+	assert.Equal(t, "For 15b3:101d it is not known whether 1 release is for these devices, such as 22.42.1000: "+
+		"its package is for certain boards, and the devices report none (subsystemID). Newer versions of that kind leave the position unknown.", w.get().Status.Providers[1].Message)
+	w.start(Bounds{})
+	w.look()
+	assert.Equal(t, want, w.component(v1alpha1.ClassNIC).Running, "a new process knows no better")
+
+	var d v1alpha1.NodeDevice
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "n2-nic"}, &d))
+	d.Status.SubsystemID = "15b3:0016"
+	require.NoError(t, w.client.Status().Update(t.Context(), &d))
+	w.discover()
+	var boards []string
+	for _, c := range w.get().Status.Components {
+		boards = append(boards, c.SubsystemID)
+	}
+	assert.Equal(t, []string{"", "", "15b3:0016"}, boards, "the boards are told apart")
+	assert.Equal(t, []string{"22.42.1000", "22.41.1000"}, versionsOf(w.get().Status.Components[2]))
+}
+
+// What a release needs to run before it is met at once, or by way of another one that is offered.
+func TestFixIsReachedByWhatItNeeds(t *testing.T) {
+	needs := func(v string) []catalog.Need { return []catalog.Need{{Compare: "ge", Version: v}} }
+	for want, list := range map[string][]catalog.Release{
+		"1.3": {{Version: "1.3", Needs: needs("1.0")}},
+		"1.4": {{Version: "1.4", Needs: needs("1.2")}, {Version: "1.2"}},
+		"1.5": {{Version: "1.5", Needs: needs("1.4")}, {Version: "1.4", Needs: needs("1.2")}, {Version: "1.2", Needs: needs("0.9")}},
+		"":    {{Version: "1.5", Needs: needs("1.2")}, {Version: "1.2", Needs: needs("1.1")}},
+	} {
+		var o offers
+		o.add("a", catalog.Offer{Decimal: list, Issues: []catalog.Issue{{ID: "CVE-1", FixedIn: []string{list[0].Version}}}})
+		c := judge(kind{format: inventory.FormatDotted, running: map[string]int32{"1.0": 1}}, o, 5, nil)
+		assert.Equal(t, want, c.Running[0].FixedIn)
+	}
+}
+
+// What Dell spells otherwise than the device is the same version, and what cannot be read disturbs no other one, also after a restart.
+func TestVendorSpellingIsNewest(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "22.41.1000")
+	w.node("n2", "PowerEdge R650", "22.40.1000")
+	w.look()
+	const dell = "https://mirror.example.com/Catalog.xml"
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
+		s.Providers = []v1alpha1.CatalogProvider{{Name: "dell", Type: v1alpha1.ProviderDell, URL: dell}}
+	})
+	offered := func(version string) string {
+		return `<SoftwareComponent vendorVersion="` + version + `"><ComponentType value="FRMW"/><SupportedDevices><Device><PCIInfo deviceID="101D" vendorID="15B3"/></Device></SupportedDevices>` +
+			`<SupportedSystems><Brand><Display>PowerEdge</Display><Model><Display>R650</Display></Model></Brand></SupportedSystems></SoftwareComponent>`
+	}
+	w.net.answer[dell] = `<Manifest>` + offered("A05") + offered("22.41.10.00") + offered("23.1.2") + `</Manifest>`
+	w.discover()
+	want := w.component(v1alpha1.ClassNIC)
+	assert.Equal(t, []string{"22.41.1000", "A05", "23.1.2"}, versionsOf(want))
+	assert.Equal(t, []v1alpha1.CatalogRunning{
+		{Version: "22.40.1000", Devices: 1, Position: v1alpha1.PositionBehind}, {Version: "22.41.1000", Devices: 1, Position: v1alpha1.PositionNewest},
+	}, want.Running)
+	w.start(Bounds{})
+	w.look()
+	assert.Equal(t, want, w.component(v1alpha1.ClassNIC))
 }

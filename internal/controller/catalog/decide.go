@@ -164,7 +164,7 @@ func (d *decision) found(f facts) v1alpha1.FirmwareCatalogStatus {
 	}
 	for i, k := range d.kinds {
 		c := judge(k, perKind[i], f.versions(), paths)
-		count(&out, &c)
+		d.facts.Untold += count(&out, &c)
 		out.Components = append(out.Components, c)
 	}
 	d.facts.LeftOut = fit(&out)
@@ -206,7 +206,7 @@ func (d *decision) provider(f facts, p *v1alpha1.CatalogProvider, into []offers)
 		for i, k := range d.kinds {
 			if at := slices.Index(f.outcome.Components, k.component); at >= 0 && at < len(answer.Offers) {
 				into[i].add(p.Name, answer.Offers[at])
-				s.Message = cmp.Or(s.Message, tooManyIssues(answer.Offers[at].IssuesLeftOut))
+				s.Message = cmp.Or(s.Message, tooManyIssues(answer.Offers[at].IssuesLeftOut), doubts(&k, answer.Offers[at]))
 			}
 		}
 	default:
@@ -224,7 +224,7 @@ func (d *decision) provider(f facts, p *v1alpha1.CatalogProvider, into []offers)
 // fromSources adds the images of the sources as they are now. An image that cannot be listed hides no other one; the message names it.
 func (d *decision) fromSources(f facts, name string, into []offers) string {
 	entries, message := entriesOf(f.sources, f.bad)
-	collected, err := catalog.Collect(unending, entries, query(f.machine, d.kinds), f.versions())
+	collected, err := catalog.Collect(unending, entries, query(f.machine, d.kinds), max(f.versions(), len(entries))) // all, because their paths count
 	if err != nil {
 		return text.Clip(err.Error(), maxMessage)
 	}
@@ -244,6 +244,16 @@ func tooManyIssues(leftOut int) string {
 		return ""
 	}
 	return fmt.Sprintf("%d vulnerabilities of one component were ignored, because the provider lists too many.", leftOut)
+}
+
+// doubts says what was left out because it is not known whether it is for the devices of a component.
+func doubts(k *kind, o catalog.Offer) string {
+	if o.Doubts == 0 {
+		return ""
+	}
+	r := o.Doubtful[0]
+	return text.Clip(fmt.Sprintf("For %s it is not known whether %s for these devices, such as %s: %s. Newer versions of that kind leave the position unknown.",
+		cmp.Or(k.pciID, string(k.class)), text.Quantity(o.Doubts, "release is", "releases are"), r.Version, r.Doubt), maxMessage)
 }
 
 // moved says which versions of a registry were another artifact before, by what the status said; empty where there is none. Nothing but an

@@ -47,28 +47,52 @@ func (o *offers) add(provider string, from catalog.Offer) {
 
 // remember adds what a provider offered by the status, until it answers again.
 func (o *offers) remember(provider string, c *v1alpha1.CatalogComponent) {
-	var from catalog.Offer
+	spelled, last := spelledIn(c), ""
+	from := catalog.Offer{Declared: spelled}
 	for _, v := range c.Versions {
-		if v.Provider != provider {
+		if last != "" && spelled.Compare(v.Version, last) != inventory.Older {
+			spelled = catalog.Text // what is not ordered is listed last
+		}
+		if last = v.Version; v.Provider != provider {
 			continue
 		}
-		r := catalog.Release{Version: v.Version, URL: v.URL}
+		r := catalog.Release{Version: v.Version, Spelling: spelled, URL: v.URL}
 		r.Digest, _ = inventory.ParseDigest(string(v.Digest)) // none is none
 		from.First = append(from.First, r)
-	}
-	if from.Newest = from.First; len(from.First) > 0 {
-		ordered := slices.ContainsFunc(c.Running, func(r v1alpha1.CatalogRunning) bool { return r.Position != v1alpha1.PositionUnknown })
-		from.Order = catalog.Order{Declared: ordered, Contradicted: !ordered}
+		switch spelled {
+		case catalog.Decimal:
+			from.Decimal = append(from.Decimal, r)
+		case catalog.Hexadecimal:
+			from.Hexadecimal = append(from.Hexadecimal, r)
+		}
 	}
 	o.add(provider, from)
 	o.before = c.Running
 }
 
+// spelledIn is how the first version of a status is read: where none of the running versions has a position, it is not.
+func spelledIn(c *v1alpha1.CatalogComponent) catalog.Spelling {
+	placed := func(r v1alpha1.CatalogRunning) bool { return r.Position != v1alpha1.PositionUnknown }
+	switch {
+	case len(c.Versions) == 0, !slices.ContainsFunc(c.Running, placed):
+		return catalog.Text
+	case catalog.Decimal.Compare(c.Versions[0].Version, "0") != inventory.Incomparable:
+		return catalog.Decimal
+	}
+	return catalog.Hexadecimal
+}
+
 // merged is what all providers together offer for one component.
 type merged struct {
-	// ordered says that versions are ordered, and listed newest first.
-	ordered  bool
+	// spelled is how versions are read. Those that can be read are listed first, the newest one before the others.
+	spelled  catalog.Spelling
 	versions []catalog.Release
+	// doubtful are the newest ones of which it is not known whether they are for the devices.
+	doubtful []catalog.Release
+	// fixing are others that fix a vulnerability, which are not listed.
+	fixing []catalog.Release
+	// tells says that a provider tells the vulnerabilities of the component.
+	tells bool
 	// from is the provider of each version: of its address, or the first that offers it.
 	from   map[string]string
 	issues []catalog.Issue
@@ -76,22 +100,21 @@ type merged struct {
 
 // merge puts the offers together. What an earlier provider says about a version stays; what it left open is added.
 func (o offers) merge(driverDeclares inventory.VersionFormat) merged {
-	var order catalog.Order
+	var declared []catalog.Spelling
 	for _, from := range o.of {
-		order.Add(from.Order)
+		declared = append(declared, from.Declared)
 	}
-	m := merged{ordered: order.Holds(driverDeclares), from: map[string]string{}}
+	m := merged{spelled: catalog.SpellingOf(driverDeclares, declared...), from: map[string]string{}}
 	for _, from := range o.of {
-		for _, r := range from.Versions(m.ordered) {
+		for _, r := range from.Versions(m.spelled) {
 			m.addVersion(from.provider, r)
 		}
+		m.doubtful, m.fixing, m.tells = append(m.doubtful, from.Doubtful...), append(m.fixing, from.Fixing...), m.tells || from.Tells
 		for _, issue := range from.Issues {
 			m.addIssue(issue)
 		}
 	}
-	if m.ordered {
-		catalog.Sort(m.versions)
-	}
+	catalog.Sort(m.versions, m.spelled)
 	return m
 }
 
@@ -103,6 +126,9 @@ func (m *merged) addVersion(provider string, r catalog.Release) {
 	}
 	have := &m.versions[i]
 	have.Source = cmp.Or(have.Source, r.Source)
+	if have.Spelling == catalog.Text {
+		have.Spelling = r.Spelling
+	}
 	if have.URL == "" && r.URL != "" { // the digest is of the file behind the URL
 		have.URL, have.Digest, m.from[r.Version] = r.URL, r.Digest, provider
 	}
@@ -114,7 +140,9 @@ func (m *merged) addIssue(issue catalog.Issue) {
 		m.issues = append(m.issues, catalog.Issue{ID: issue.ID})
 		i = len(m.issues) - 1
 	}
-	m.issues[i].FixedIn, m.issues[i].Has = union(m.issues[i].FixedIn, issue.FixedIn), union(m.issues[i].Has, issue.Has)
+	have := &m.issues[i]
+	have.FixedIn, have.FixedInText = union(have.FixedIn, issue.FixedIn), union(have.FixedInText, issue.FixedInText)
+	have.Has, have.InDoubt = union(have.Has, issue.Has), union(have.InDoubt, issue.InDoubt)
 }
 
 func union(have, more []string) []string {
@@ -127,15 +155,26 @@ func union(have, more []string) []string {
 	return out
 }
 
+// place is where a running version stands to the newest one that can be read. Whether it is behind one of which it is not known whether it is
+// for the device is not known.
+func (m *merged) place(version string) v1alpha1.CatalogPosition {
+	if len(m.versions) == 0 || !m.spelled.Orders(m.versions[0]) {
+		return v1alpha1.PositionUnknown
+	}
+	at := catalog.Place(version, m.versions[0].Version, m.spelled)
+	if at != catalog.Behind && slices.ContainsFunc(m.doubtful, func(r catalog.Release) bool {
+		return m.spelled.Orders(r) && catalog.Place(version, r.Version, m.spelled) == catalog.Behind
+	}) {
+		at = catalog.Unknown
+	}
+	return v1alpha1.CatalogPosition(at)
+}
+
 // judge says how the devices of one component stand to what is offered. Paths are the upgrade paths of the sources by name: they say
 // which of the versions that a source has are reached from another.
 func judge(k kind, from offers, keep int, paths map[string]*match.Paths) v1alpha1.CatalogComponent {
-	c := v1alpha1.CatalogComponent{Class: k.class, Vendor: k.vendor, Model: k.model, PCIID: k.pciID, BoardID: k.boardID}
+	c := v1alpha1.CatalogComponent{Class: k.class, Vendor: k.vendor, Model: k.model, PCIID: k.pciID, SubsystemID: k.subsystemID, BoardID: k.boardID}
 	o := from.merge(k.format)
-	newest := ""
-	if o.ordered && len(o.versions) > 0 {
-		newest = o.versions[0].Version
-	}
 	for _, r := range o.versions[:min(len(o.versions), keep)] {
 		v := v1alpha1.CatalogVersion{Version: r.Version, Provider: o.from[r.Version], Source: r.Source, URL: r.URL}
 		if r.Digest != (inventory.Digest{}) {
@@ -144,18 +183,16 @@ func judge(k kind, from offers, keep int, paths map[string]*match.Paths) v1alpha
 		c.Versions = append(c.Versions, v)
 	}
 	for version, devices := range k.running {
-		run := v1alpha1.CatalogRunning{Version: cmp.Or(version, unknownVersion), Devices: devices,
-			Position: v1alpha1.CatalogPosition(catalog.Place(version, newest, o.ordered))}
-		has := slices.Clone(o.issues)
-		has = slices.DeleteFunc(has, func(i catalog.Issue) bool { return !i.Affects(version, o.ordered) })
+		run := v1alpha1.CatalogRunning{Version: cmp.Or(version, unknownVersion), Devices: devices, Position: o.place(version)}
+		has, known := o.issuesOf(version)
+		if known {
+			run.Issues = []string{}
+		}
 		for _, i := range has {
 			run.Issues = append(run.Issues, i.ID)
 		}
-		if len(has) > 0 && o.ordered {
-			run.FixedIn = catalog.NearestFix(version, has, o.versions, func(to string) bool {
-				at := slices.IndexFunc(o.versions, func(r catalog.Release) bool { return r.Version == to })
-				return at < 0 || paths[o.versions[at].Source].Reach(inventory.NormalizeVersion(to), inventory.NormalizeVersion(version), inventory.FormatDotted)
-			})
+		if len(has) > 0 {
+			run.FixedIn = catalog.NearestFix(has, o.reachable(version, paths), o.spelled)
 		}
 		from.complete(&run)
 		slices.Sort(run.Issues)
@@ -167,6 +204,45 @@ func judge(k kind, from offers, keep int, paths map[string]*match.Paths) v1alpha
 	return c
 }
 
+// issuesOf are the vulnerabilities that a running version has. Known says that they are all that there are.
+func (m *merged) issuesOf(version string) (has []catalog.Issue, known bool) {
+	known = m.tells && version != ""
+	for _, i := range m.issues {
+		affected, sure := i.Affects(version, m.spelled)
+		if known = known && sure; affected {
+			has = append(has, i)
+		}
+	}
+	return has, known
+}
+
+// offered are all versions that are offered, as far as they were kept.
+func (m *merged) offered() []catalog.Release {
+	listed := func(r catalog.Release) bool {
+		return slices.ContainsFunc(m.versions, func(have catalog.Release) bool { return have.Version == r.Version })
+	}
+	return append(slices.Clone(m.versions), slices.DeleteFunc(slices.Clone(m.fixing), listed)...)
+}
+
+// reachable are the newer versions that updates lead to from a running one: what each needs of the version before it is met, at once or by way
+// of another one, and its source allows it.
+func (m *merged) reachable(running string, paths map[string]*match.Paths) (out []catalog.Release) {
+	newer := slices.DeleteFunc(m.offered(), func(r catalog.Release) bool {
+		return !m.spelled.Orders(r) || m.spelled.Compare(r.Version, running) != inventory.Newer
+	})
+	catalog.Sort(newer, m.spelled)
+	for _, to := range slices.Backward(newer) {
+		met := func(from string) bool {
+			return !slices.ContainsFunc(to.Needs, func(n catalog.Need) bool { return !n.Met(from, m.spelled) })
+		}
+		allowed := paths[to.Source].Reach(inventory.NormalizeVersion(to.Version), inventory.NormalizeVersion(running), inventory.FormatDotted)
+		if allowed && (met(running) || slices.ContainsFunc(out, func(via catalog.Release) bool { return met(via.Version) })) {
+			out = append(out, to)
+		}
+	}
+	return out
+}
+
 // complete adds what the status said of a running version before. What fixes all its vulnerabilities is then the later one of two versions.
 func (o offers) complete(run *v1alpha1.CatalogRunning) {
 	at := slices.IndexFunc(o.before, func(b v1alpha1.CatalogRunning) bool { return b.Version == run.Version })
@@ -175,18 +251,25 @@ func (o offers) complete(run *v1alpha1.CatalogRunning) {
 	}
 	was := &o.before[at]
 	known := len(run.Issues)
+	if was.Position == v1alpha1.PositionUnknown && run.Position != v1alpha1.PositionBehind {
+		run.Position = was.Position // what was in doubt is not listed
+	}
+	if run.Issues == nil && was.Issues != nil {
+		run.Issues = []string{}
+	}
 	run.Issues = union(run.Issues, was.Issues)
 	switch {
 	case len(run.Issues) == known: // nothing that was not known
-	case known == 0, run.FixedIn != "" && catalog.Place(run.FixedIn, was.FixedIn, true) == catalog.Behind:
+	case known == 0, run.FixedIn != "" && catalog.Decimal.Compare(run.FixedIn, was.FixedIn) == inventory.Older:
 		run.FixedIn = was.FixedIn
 	case was.FixedIn == "":
 		run.FixedIn = ""
 	}
 }
 
-// count adds a component to the sums, before anything of it is cut.
-func count(s *v1alpha1.FirmwareCatalogStatus, c *v1alpha1.CatalogComponent) {
+// count adds a component to the sums, before anything of it is cut. It returns of how many devices nobody says whether they have a known
+// vulnerability.
+func count(s *v1alpha1.FirmwareCatalogStatus, c *v1alpha1.CatalogComponent) (untold int) {
 	for _, run := range c.Running {
 		s.Devices.Total += run.Devices
 		if run.Position == v1alpha1.PositionBehind {
@@ -195,10 +278,18 @@ func count(s *v1alpha1.FirmwareCatalogStatus, c *v1alpha1.CatalogComponent) {
 		if run.Position == v1alpha1.PositionUnknown {
 			s.Devices.Unknown += run.Devices
 		}
+		if run.Issues == nil {
+			untold += int(run.Devices)
+			continue
+		}
+		if s.Devices.Vulnerable == nil {
+			s.Devices.Vulnerable = new(int32)
+		}
 		if len(run.Issues) > 0 {
-			s.Devices.Vulnerable += run.Devices
+			*s.Devices.Vulnerable += run.Devices
 		}
 	}
+	return untold
 }
 
 // fit cuts what the lists have no room for, and then what makes the object too large: vulnerabilities, addresses, and components.
@@ -237,11 +328,13 @@ func cut[E any](list *[]E, bound int) int {
 
 // component is what makes devices of one kind.
 type component struct {
-	class   v1alpha1.DeviceClass
-	vendor  string
-	model   string
-	pciID   string
-	boardID string
+	class  v1alpha1.DeviceClass
+	vendor string
+	model  string
+	pciID  string
+	// subsystemID tells boards with one chip apart, where the vendor has no board id.
+	subsystemID string
+	boardID     string
 }
 
 // kind is a component with its devices.
@@ -266,7 +359,7 @@ func (t tally) add(devices []v1alpha1.NodeDevice) {
 		if s.Class == "" {
 			continue
 		}
-		c := component{class: s.Class, vendor: s.Vendor, model: s.Model, boardID: s.BoardID, pciID: s.PCIID}
+		c := component{class: s.Class, vendor: s.Vendor, model: s.Model, boardID: s.BoardID, pciID: s.PCIID, subsystemID: s.SubsystemID}
 		k := t[c]
 		if k == nil {
 			k = &kind{component: c, format: inventory.FormatDotted, running: map[string]int32{}}
@@ -291,7 +384,7 @@ func (t tally) kinds() []kind {
 	}
 	slices.SortFunc(out, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(slices.Index(classes, a.class), slices.Index(classes, b.class)), cmp.Compare(a.pciID, b.pciID),
-			cmp.Compare(a.vendor, b.vendor), cmp.Compare(a.model, b.model), cmp.Compare(a.boardID, b.boardID))
+			cmp.Compare(a.vendor, b.vendor), cmp.Compare(a.model, b.model), cmp.Compare(a.boardID, b.boardID), cmp.Compare(a.subsystemID, b.subsystemID))
 	})
 	return out
 }
@@ -300,7 +393,7 @@ func (t tally) kinds() []kind {
 func query(machine v1alpha1.Machine, kinds []kind) catalog.Query {
 	q := catalog.Query{Vendor: machine.Vendor, Model: machine.Model}
 	for _, k := range kinds {
-		c := catalog.Component{Class: string(k.class), Vendor: k.vendor, Model: k.model, BoardID: k.boardID, Format: k.format}
+		c := catalog.Component{Class: string(k.class), Vendor: k.vendor, Model: k.model, SubsystemID: k.subsystemID, BoardID: k.boardID, Format: k.format}
 		c.VendorID, c.DeviceID, _ = strings.Cut(k.pciID, ":")
 		q.Components = append(q.Components, c)
 	}
@@ -309,5 +402,5 @@ func query(machine v1alpha1.Machine, kinds []kind) catalog.Query {
 
 // of is the component that a status lists.
 func of(c *v1alpha1.CatalogComponent) component {
-	return component{class: c.Class, vendor: c.Vendor, model: c.Model, pciID: c.PCIID, boardID: c.BoardID}
+	return component{class: c.Class, vendor: c.Vendor, model: c.Model, pciID: c.PCIID, subsystemID: c.SubsystemID, boardID: c.BoardID}
 }

@@ -26,7 +26,7 @@ func TestTheStatusIsBounded(t *testing.T) {
 		}
 		var from catalog.Offer
 		for i := range 16 {
-			from.Newest = append(from.Newest, catalog.Release{Version: fmt.Sprintf("2.%d", i), URL: long(1024, i), Digest: inventory.Digest{1}})
+			from.Decimal = append(from.Decimal, catalog.Release{Version: fmt.Sprintf("2.%d", i), URL: long(1024, i), Digest: inventory.Digest{1}})
 		}
 		for i := range issues {
 			from.Issues = append(from.Issues, catalog.Issue{ID: long(64, i), FixedIn: []string{"2.0"}})
@@ -44,15 +44,15 @@ func TestTheStatusIsBounded(t *testing.T) {
 	assert.Equal(t, kinds, len(s.Components)+left.Components)
 	assert.Equal(t, kinds*(runs-maxRunning), left.Versions)
 	assert.Positive(t, left.Issues)
-	assert.Equal(t, v1alpha1.CatalogDevices{Total: kinds * runs, Behind: kinds * runs, Vulnerable: kinds * runs}, s.Devices, "the sums are of everything")
+	assert.Equal(t, v1alpha1.CatalogDevices{Total: kinds * runs, Behind: kinds * runs, Vulnerable: new(int32(kinds * runs))}, s.Devices, "the sums are of everything")
 }
 
 // Providers complete each other, and none takes back what an earlier one said.
 func TestOffersOfProvidersAreMerged(t *testing.T) {
 	var o offers
-	o.add("a", catalog.Offer{Newest: []catalog.Release{{Version: "1.0", Source: "s", Digest: inventory.Digest{1}}},
+	o.add("a", catalog.Offer{Decimal: []catalog.Release{{Version: "1.0", Source: "s", Digest: inventory.Digest{1}}},
 		Issues: []catalog.Issue{{ID: "CVE-1", FixedIn: []string{"1.0"}}}})
-	o.add("b", catalog.Offer{Newest: []catalog.Release{{Version: "1.1"}, {Version: "1.0", URL: "https://b/1.0", Digest: inventory.Digest{2}}},
+	o.add("b", catalog.Offer{Decimal: []catalog.Release{{Version: "1.1"}, {Version: "1.0", URL: "https://b/1.0", Digest: inventory.Digest{2}}},
 		Issues: []catalog.Issue{{ID: "CVE-1", FixedIn: []string{"1.0", "1.1"}, Has: []string{"0.9"}}}})
 	c := judge(kind{format: inventory.FormatDotted, running: map[string]int32{"0.9": 2, "": 1}}, o, 5, nil)
 	assert.Equal(t, []v1alpha1.CatalogVersion{
@@ -68,7 +68,7 @@ func TestOffersOfProvidersAreMerged(t *testing.T) {
 // A fix that the upgrade paths of its source forbid is none; one that is reached by way of another version is.
 func TestFixIsReached(t *testing.T) {
 	var o offers
-	o.add("sources", catalog.Offer{Newest: []catalog.Release{{Version: "1.3", Source: "s"}, {Version: "1.2", Source: "s"}, {Version: "1.1", Source: "s"}},
+	o.add("sources", catalog.Offer{Decimal: []catalog.Release{{Version: "1.3", Source: "s"}, {Version: "1.2", Source: "s"}, {Version: "1.1", Source: "s"}},
 		Issues: []catalog.Issue{{ID: "CVE-1", FixedIn: []string{"1.1"}}}})
 	for want, list := range map[string][]v1alpha1.UpgradePath{
 		"1.1": nil,

@@ -4,24 +4,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
-	"github.com/smallstep/pkcs7"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +21,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/heap"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
+	"github.com/nodefirmware/node-firmware-operator/pkg/signature/signaturetest"
 )
 
 func gzipped(t testing.TB, text string) string {
@@ -44,31 +35,8 @@ func gzipped(t testing.TB, text string) string {
 
 // signed signs a file as LVFS does, and returns the jcat file and the certificate of the authority.
 func (w *world) signed(name, content string) (jcat, signers string) {
-	return w.signedBy((*pkcs7.SignedData).SignWithoutAttr, name, content)
-}
-
-type signing func(*pkcs7.SignedData, *x509.Certificate, crypto.PrivateKey, pkcs7.SignerInfoConfig) error
-
-func (w *world) signedBy(sign signing, name, content string) (jcat, signers string) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(w, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "metadata"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: w.clock.AddDate(-50, 0, 0), NotAfter: w.clock.AddDate(1000, 0, 0), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(w, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(w, err)
-	s, err := pkcs7.NewSignedData([]byte(content))
-	require.NoError(w, err)
-	s.SetDigestAlgorithm(pkcs7.OIDDigestAlgorithmSHA256)
-	require.NoError(w, sign(s, cert, key, pkcs7.SignerInfoConfig{}))
-	s.Detach()
-	signature, err := s.Finish()
-	require.NoError(w, err)
-	text, err := json.Marshal(map[string]any{"JcatVersionMajor": 0, "JcatVersionMinor": 1, "Items": []any{map[string]any{"Id": name, "Blobs": []any{
-		map[string]any{"Kind": 3, "Flags": 1, "Data": string(pem.EncodeToMemory(&pem.Block{Type: "PKCS7", Bytes: signature}))}}}}})
-	require.NoError(w, err)
-	return gzipped(w.TB, string(text)), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	a := signaturetest.NewAuthority(w)
+	return a.UndatedJcat(w, name, content), a.PEM()
 }
 
 // LVFS metadata is used only with a good signature of the file as it was downloaded.
@@ -134,7 +102,8 @@ func TestRefusesReplayedMetadata(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "PowerEdge R650", "22.41.1000")
 	w.look()
-	jcat, signers := w.signedBy((*pkcs7.SignedData).AddSigner, "firmware.xml", content)
+	authority := signaturetest.NewAuthority(t)
+	jcat, signers := authority.Jcat(t, "firmware.xml", content), authority.PEM()
 	w.net.answer[url], w.net.answer[url+".jcat"] = content, jcat
 	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
 		s.Providers = []v1alpha1.CatalogProvider{{Name: "lvfs", Type: v1alpha1.ProviderLVFS, URL: url, Signers: signers}}

@@ -41,11 +41,20 @@ type Reconciler struct {
 	direct client.Client
 	pods   kubernetes.Interface
 	drain  drain.Options
+	// leases is the namespace of the Leases of medik8s; empty where it is not installed.
+	leases string
+	now    func() time.Time
 }
 
 // New returns a reconciler that drains by the options. The client direct must not read from a cache.
 func New(direct client.Client, pods kubernetes.Interface, o drain.Options) *Reconciler {
-	return &Reconciler{direct: direct, pods: pods, drain: o}
+	return &Reconciler{direct: direct, pods: pods, drain: o, now: time.Now}
+}
+
+// Agreeing has the nodes agreed on with the products of medik8s, whose Leases are in the namespace; an empty one is none. It returns r.
+func (r *Reconciler) Agreeing(leases string, now func() time.Time) *Reconciler {
+	r.leases, r.now = leases, now
+	return r
 }
 
 // SetupWithManager adds the controller to the manager.
@@ -91,19 +100,41 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		f.left = &left
 		d = decide(f)
 	}
+	if d.take {
+		switch err := r.take(ctx, f.lease, f.node); {
+		case apierrors.IsConflict(err): // somebody wrote the Lease meanwhile
+			return reconcile.Result{RequeueAfter: time.Second}, nil
+		case err != nil:
+			return reconcile.Result{}, err
+		}
+		if f.lease.refused != "" {
+			d = decide(f)
+		}
+	}
 	switch err := r.act(ctx, f, d); {
 	case apierrors.IsConflict(err): // the Node changed meanwhile
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	case err != nil:
 		return reconcile.Result{}, err
 	}
+	if d.giveBack { // before it is said that all is over
+		switch err := r.giveBack(ctx, f.lease); {
+		case apierrors.IsConflict(err):
+			return reconcile.Result{RequeueAfter: time.Second}, nil
+		case err != nil:
+			return reconcile.Result{}, err
+		}
+	}
 	if d.answer != nil {
 		if err := fieldset.ApplyMaintenance(ctx, r.direct, req.Name, *d.answer); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	if d.again {
+	switch {
+	case d.again:
 		return reconcile.Result{RequeueAfter: again}, nil
+	case d.renew:
+		return reconcile.Result{RequeueAfter: renewed / 2}, nil
 	}
 	return reconcile.Result{}, nil
 }
@@ -117,6 +148,7 @@ func (r *Reconciler) round(ctx context.Context, node string) (drain.Left, error)
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	var f facts
 	var nfw v1alpha1.NodeFirmware
+	var err error
 	switch err := r.direct.Get(ctx, client.ObjectKey{Name: name}, &nfw); {
 	case apierrors.IsNotFound(err):
 		return f, nil
@@ -134,7 +166,10 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	case !apierrors.IsNotFound(err):
 		return f, fmt.Errorf("get node %s: %w", name, err)
 	}
-	if f.drained() || f.request.Type != v1alpha1.MaintenanceDrain {
+	if f.lease, err = r.readLease(ctx, name); err != nil {
+		return f, err
+	}
+	if f.drained() && f.lease == nil || f.request.Type != v1alpha1.MaintenanceDrain {
 		return f, nil
 	}
 	var jobs v1alpha1.FirmwareJobList
@@ -142,29 +177,35 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return f, fmt.Errorf("list jobs of node %s: %w", name, err)
 	}
 	for i := range jobs.Items {
-		f.admitted = f.admitted || hasPlace(&jobs.Items[i])
+		f.admitted = f.admitted || jobs.Items[i].HasPlace()
 	}
 	return f, nil
 }
 
-// hasPlace reports whether the job may disturb its node now: it was admitted, which it says for ever, and has neither ended nor
-// given a node back that it held.
-func hasPlace(j *v1alpha1.FirmwareJob) bool { return j.Admitted() && (!j.Ended() || j.Held()) }
-
-// act cordons or uncordons the Node, in the version that was read. The annotation is part of the same write, so that it is always
-// known whose cordon it is.
+// act cordons or uncordons the Node, in the version that was read. The annotations are part of the same write, so that it is always
+// known whose cordon and whose label it is.
 func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
-	if d.cordon == "" && !d.uncordon && !d.disown {
+	if d.cordon == "" && !d.uncordon && !d.disown && !d.exclude && !d.include {
 		return nil
 	}
 	before := f.node.DeepCopy()
-	if !d.disown {
-		f.node.Spec.Unschedulable = !d.uncordon
-	}
-	if d.uncordon || d.disown {
+	switch {
+	case d.uncordon, d.disown:
+		f.node.Spec.Unschedulable = f.node.Spec.Unschedulable && !d.uncordon
 		delete(f.node.Annotations, v1alpha1.CordonedAnnotation)
-	} else {
+	case d.cordon != "":
+		f.node.Spec.Unschedulable = true
 		metav1.SetMetaDataAnnotation(&f.node.ObjectMeta, v1alpha1.CordonedAnnotation, d.cordon)
+	}
+	switch {
+	case d.exclude:
+		metav1.SetMetaDataLabel(&f.node.ObjectMeta, excludeLabel, excluded)
+		metav1.SetMetaDataAnnotation(&f.node.ObjectMeta, v1alpha1.ExcludedAnnotation, f.request.ID)
+	case d.include:
+		delete(f.node.Annotations, v1alpha1.ExcludedAnnotation)
+		if f.node.Labels[excludeLabel] == excluded {
+			delete(f.node.Labels, excludeLabel)
+		}
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.direct.Patch(ctx, f.node, patch, client.FieldOwner(fieldOwner)); err != nil {

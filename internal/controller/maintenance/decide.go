@@ -3,6 +3,7 @@ package maintenance
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,6 +22,8 @@ type facts struct {
 	node *corev1.Node
 	// admitted says that the node has an admitted job that has not given its place back.
 	admitted bool
+	// lease is the Lease of the Node; nil where the product agrees with nobody by Leases.
+	lease *lease
 	// left is what the round of eviction of this pass has left; nil when there was none.
 	left *drain.Left
 }
@@ -37,13 +40,20 @@ type decision struct {
 	evict bool
 	// answer is what the operator says when that is done; nil for nothing new.
 	answer *v1alpha1.MaintenanceAnswer
+	// take takes or renews the Lease of the Node, before anything is done to it; giveBack deletes it, after everything is.
+	take, giveBack bool
+	// exclude has medik8s leave the Node alone; include undoes that. renew says that the Lease must be looked at in time.
+	exclude, include, renew bool
 	// again says that the node must be looked at again soon.
 	again bool
 }
 
-// decide believes a daemon only as far as the rollout admitted its node. What is evicted is decided anew in each round: the daemon
+// decide is what is done next, for the node and for those who share it.
+func decide(f facts) decision { return agree(f, drains(f)) }
+
+// drains believes a daemon only as far as the rollout admitted its node. What is evicted is decided anew in each round: the daemon
 // can write the answer too, and the job may end in the middle of the drain.
-func decide(f facts) decision {
+func drains(f facts) decision {
 	switch {
 	case f.request == nil:
 		return decision{} // a request that was lost returns no node
@@ -52,11 +62,13 @@ func decide(f facts) decision {
 	case f.node == nil:
 		return say(f, v1alpha1.MaintenanceRefused, "there is no Node of that name; nothing was done")
 	case f.drained():
-		return decision{disown: f.uncordoned()}
+		return drained(f)
 	case !f.admitted:
 		return say(f, v1alpha1.MaintenanceRefused, "the node has no admitted FirmwareJob; it is not taken out of service")
 	case !f.begun() && taken(f.node) != "":
 		return say(f, v1alpha1.MaintenanceRefused, taken(f.node))
+	case !f.begun() && f.lease.taken(f.node.Name) != "":
+		return say(f, v1alpha1.MaintenanceRefused, f.lease.taken(f.node.Name))
 	case !f.begun():
 		return begin(f)
 	case !f.node.Spec.Unschedulable: // what is evicted could be scheduled there again
@@ -66,9 +78,38 @@ func decide(f facts) decision {
 	case f.left == nil:
 		return decision{evict: true}
 	case f.left.Done():
-		return say(f, v1alpha1.MaintenanceDrained, "")
+		return say(f, v1alpha1.MaintenanceDrained, f.too())
 	}
-	return say(f, v1alpha1.MaintenanceDraining, waitsFor(*f.left))
+	return say(f, v1alpha1.MaintenanceDraining, strings.TrimSuffix(waitsFor(*f.left)+"; "+f.too(), "; "))
+}
+
+// drained names who has taken the Lease of a drained node: an operator that is down for long enough loses it. Of another Node by that name
+// nothing is said.
+func drained(f facts) decision {
+	d := decision{}
+	if (f.lease == nil || f.lease.refused == "") && f.answer.NodeUID == string(f.node.UID) {
+		d = say(f, v1alpha1.MaintenanceDrained, f.too())
+	}
+	d.disown = f.uncordoned()
+	return d
+}
+
+// too says who has the Lease of a node that is out of service; empty for nobody else.
+func (f facts) too() string {
+	others := f.lease.signs()
+	switch {
+	case len(others) == 0:
+		return ""
+	case f.node.Spec.Unschedulable && isOurs(f.node):
+		return neighbour.Keeps(f.node, others...)
+	}
+	return neighbour.Names(others) + " has the node too"
+}
+
+// kept reports whether the operator's own cordon stays, at the end of a job, because somebody else has the node.
+func (f facts) kept() bool {
+	return f.request.Type == v1alpha1.MaintenanceRelease && f.node != nil && f.node.Spec.Unschedulable && isOurs(f.node) &&
+		neighbour.Keeps(f.node, f.lease.signs()...) != ""
 }
 
 // begun reports whether this very Node was cordoned for the request, which happens once: who uncordons it later is not overruled.
@@ -104,7 +145,8 @@ func begin(f facts) decision {
 	return d
 }
 
-// release returns the node to service where the operator has taken it out.
+// release returns the node to service where the operator has taken it out. While somebody else has the node, by a sign or the Lease, the operator's cordon
+// stays, and who has it is said: to uncordon it would return the node under their hands, and to leave the cordon to them for ever.
 func release(f facts) decision {
 	if f.answered() && f.answer.State == v1alpha1.MaintenanceReleased {
 		return decision{}
@@ -114,10 +156,12 @@ func release(f facts) decision {
 		d.again = false
 		return d
 	}
-	signs := neighbour.Signs(f.node) // none when it was cordoned
-	ours := isOurs(f.node) && len(signs) == 0
-	message := ""
+	signs, ours, message := neighbour.Signs(f.node), isOurs(f.node), ""
 	switch {
+	case f.kept():
+		d := say(f, v1alpha1.MaintenanceDrained, neighbour.Keeps(f.node, f.lease.signs()...))
+		d.again = true
+		return d
 	case ours || !f.node.Spec.Unschedulable:
 	case len(signs) > 0:
 		message = fmt.Sprintf("the node stays cordoned for %s", neighbour.Names(signs))

@@ -2,10 +2,13 @@ package maintenance
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/drain"
@@ -74,9 +77,20 @@ func TestDecide(t *testing.T) {
 			state: v1alpha1.MaintenanceRefused, again: true},
 		"one that somebody else has since is drained on": {facts: facts{request: wanted, node: drainedBy(node(true, "1"), "medik8s.io/drain"),
 			answer: answer("1", v1alpha1.MaintenanceDraining), admitted: true}, evict: true},
-		"and stays theirs": {facts: facts{request: over, node: drainedBy(by(node(true, "1"), fieldOwner), "medik8s.io/drain")},
+		"and kept for them at the end": {facts: facts{request: over, node: drainedBy(by(node(true, "1"), fieldOwner), "medik8s.io/drain")},
+			state: v1alpha1.MaintenanceDrained, again: true},
+		"as long as they have it": {facts: facts{request: over, node: drainedBy(node(true, "1"), "medik8s.io/drain"), answer: &v1alpha1.MaintenanceAnswer{
+			RequestID: "1", State: v1alpha1.MaintenanceDrained, NodeUID: "u",
+			Message: "medik8s (taint medik8s.io/drain) has the node too: after the job it stays cordoned until that ends, or until you run: kubectl uncordon n1",
+		}}, again: true},
+		"then it is returned": {facts: facts{request: over, node: by(node(true, "1"), fieldOwner), answer: answer("1", v1alpha1.MaintenanceDrained)},
+			uncordon: true, state: v1alpha1.MaintenanceReleased},
+		"also where they uncordoned it themselves": {facts: facts{request: over, node: drainedBy(node(false, "1"), "medik8s.io/drain")},
+			uncordon: true, state: v1alpha1.MaintenanceReleased},
+		"one that they cordoned stays theirs": {facts: facts{request: over, node: drainedBy(by(node(true, "1"), "medik8s"), "medik8s.io/drain")},
 			disown: true, state: v1alpha1.MaintenanceReleased},
-		"then it is drained": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), admitted: true}, evict: true},
+		"and so does one that they had before": {facts: facts{request: over, node: drainedBy(node(true, ""), "medik8s.io/drain")}, state: v1alpha1.MaintenanceReleased},
+		"then it is drained":                   {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), admitted: true}, evict: true},
 		"not a pod is evicted that could come back": {facts: facts{request: wanted, node: node(false, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), admitted: true},
 			disown: true, state: v1alpha1.MaintenanceDraining, again: true},
 		"nor any when the job has ended meanwhile": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining)},
@@ -136,6 +150,19 @@ func TestAnswerSaysWhyPodsStay(t *testing.T) {
 	assert.Equal(t, "u", d.answer.NodeUID)
 }
 
+// A Node that was registered again while somebody has the Lease was not drained.
+func TestNothingIsSaidOfAnotherNode(t *testing.T) {
+	at, who := metav1.NewMicroTime(time.Unix(0, 0)), "NodeHealthCheck-gpu"
+	f := facts{
+		request: &v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceDrain}, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDrained), admitted: true,
+		lease: &lease{now: at.Time, object: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &who, RenewTime: &at, LeaseDurationSeconds: ptr.To(int32(60))}}},
+	}
+	f.answer.NodeUID = string(f.node.UID)
+	assert.NotNil(t, decide(f).answer)
+	f.answer.NodeUID = "before"
+	assert.Nil(t, decide(f).answer)
+}
+
 // A job says for ever that it was admitted.
 func TestAJobThatHasEndedHasNoPlace(t *testing.T) {
 	is := func(types ...string) *v1alpha1.FirmwareJob {
@@ -145,9 +172,9 @@ func TestAJobThatHasEndedHasNoPlace(t *testing.T) {
 		}
 		return j
 	}
-	assert.False(t, hasPlace(is()))
-	assert.True(t, hasPlace(is(v1alpha1.ConditionAdmitted)))
-	assert.False(t, hasPlace(is(v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)))
-	assert.False(t, hasPlace(is(v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed)))
-	assert.True(t, hasPlace(is(v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)))
+	assert.False(t, is().HasPlace())
+	assert.True(t, is(v1alpha1.ConditionAdmitted).HasPlace())
+	assert.False(t, is(v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete).HasPlace())
+	assert.False(t, is(v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed).HasPlace())
+	assert.True(t, is(v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld).HasPlace())
 }

@@ -126,5 +126,5 @@ func (r *Reconciler) report(f facts, d decision) {
 	}
 	r.warned[d.keep.UID] = struct{}{}
 	r.recorder.Eventf(d.keep, nil, corev1.EventTypeWarning, v1alpha1.ReasonNodeGone, "Keep",
-		"Node %s does not exist. Its requests are kept until the node joins; delete the object if it never will.", f.name)
+		"Node %s does not exist. Its requests are kept until the node joins. If it never will: kubectl delete nfw %s", f.name, f.name)
 }

@@ -258,8 +258,9 @@ func TestPinsAreForOneMachine(t *testing.T) {
 	edit := func(change func(*v1alpha1.NodeFirmwareSpec)) {
 		t.Helper()
 		o := c.awaitFirmware("n")
+		before := o.DeepCopy()
 		change(&o.Spec)
-		require.NoError(t, c.Client.Update(t.Context(), o))
+		require.NoError(t, c.Client.Patch(t.Context(), o, client.MergeFrom(before)))
 	}
 	pinned := func(want, adopt string) {
 		t.Helper()
@@ -292,7 +293,7 @@ func (c *cluster) awaitStranded(j *v1alpha1.FirmwareJob) {
 		stalled := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionStalled)
 		require.NotNil(t, stalled)
 		assert.Equal(t, v1alpha1.ReasonNodeGone, stalled.Reason)
-		assert.Contains(t, stalled.Message, "kubectl annotate firmwarejob "+j.Name)
+		assert.Contains(t, stalled.Message, "kubectl annotate fwj "+j.Name)
 	}, time.Minute, 10*time.Millisecond)
 	assert.False(c, j.Ended())
 }

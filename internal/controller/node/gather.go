@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -152,7 +154,8 @@ func (r *Reconciler) silence(ctx context.Context, n *corev1.Node, o *v1alpha1.No
 		}
 		for i := range pods.Items {
 			if p := &pods.Items[i]; on != "" || isFor(p, n.Name) {
-				if out.Pod, out.Trouble = p.Name, trouble(p); out.Trouble == "" {
+				out.Pod = p.Name
+				if out.Trouble, out.Ended = trouble(p, out.Since); out.Trouble == "" {
 					return out, nil
 				}
 			}
@@ -177,29 +180,41 @@ func isFor(p *corev1.Pod, node string) bool {
 	})
 }
 
-// trouble says what keeps a pod from being ready; empty when it is. It leaves out what changes with each attempt.
-func trouble(p *corev1.Pod) string {
+// trouble says what keeps a pod from being ready, or how a container of it ended since the daemon reported last; empty for neither. Ended
+// says that there is a log of one that ended. What changes with each attempt is left out.
+func trouble(p *corev1.Pod, since *metav1.Time) (said string, ended bool) {
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		waits, ended := s.State.Waiting, cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated)
+		waits, end := s.State.Waiting, cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated)
+		late := end != nil && (end.ExitCode != 0 || s.State.Terminated == nil) && (since == nil || end.FinishedAt.After(since.Time))
 		switch {
-		case waits == nil:
-		case ended != nil:
-			return fmt.Sprintf("%s; it ended with exit code %d: %s", waits.Reason, ended.ExitCode, cmp.Or(ended.Message, ended.Reason))
-		case waits.Message != "":
-			return waits.Reason + ": " + waits.Message
-		default:
-			return waits.Reason
+		case waits != nil && waits.Reason == "CrashLoopBackOff" && end != nil:
+			return waits.Reason + "; " + ending(end), true
+		case waits != nil:
+			return strings.TrimSuffix(waits.Reason+": "+waits.Message, ": "), false
+		case late:
+			return ending(end), true
 		}
+	}
+	if p.Status.Reason != "" {
+		return p.Status.Reason + ": " + p.Status.Message, false
 	}
 	for _, c := range p.Status.Conditions {
 		switch {
 		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
-			return ""
+			return "", false
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			return c.Reason + ": " + c.Message
+			return c.Reason + ": " + c.Message, false
 		}
 	}
-	return fmt.Sprintf("it is %s and not ready", cmp.Or(p.Status.Phase, corev1.PodPending))
+	return fmt.Sprintf("it is %s and not ready", cmp.Or(p.Status.Phase, corev1.PodPending)), false
+}
+
+func ending(end *corev1.ContainerStateTerminated) string {
+	out := fmt.Sprintf("it ended with exit code %d", end.ExitCode)
+	if end.Reason != "" && end.Reason != "Error" {
+		out += " (" + end.Reason + ")"
+	}
+	return strings.TrimSuffix(out+": "+strings.TrimSpace(end.Message), ": ")
 }
 
 // isSilent reports whether the object says that the daemon does not report.

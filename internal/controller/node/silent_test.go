@@ -73,7 +73,7 @@ func TestDaemonReady(t *testing.T) {
 		Name: "daemon", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s"}}, LastTerminationState: crashed,
 	}}
 	require.NoError(t, c.Client.Status().Update(t.Context(), p))
-	says(v1alpha1.ReasonNotReporting, "Its pod: CrashLoopBackOff; it ended with exit code 1: the state is of a newer version. To see more: kubectl -n "+apitest.Namespace+" describe pod daemon-x")
+	says(v1alpha1.ReasonNotReporting, "Its pod: CrashLoopBackOff; it ended with exit code 1: the state is of a newer version. To see more: kubectl -n "+apitest.Namespace+" logs daemon-x --previous")
 	assert.Len(t, recorder.Events, 1, "said once")
 
 	report := func(scanned time.Time) string {
@@ -129,4 +129,48 @@ func TestOverdue(t *testing.T) {
 	assert.Negative(t, overdue(at(74*time.Minute, "1s"), now))
 	assert.Negative(t, overdue(at(24*time.Hour, "24h"), now))
 	assert.Positive(t, overdue(at(25*time.Hour, "24h"), now))
+}
+
+// What ended a daemon is told from its pod, however often that begins again.
+func TestTrouble(t *testing.T) {
+	since := metav1.Now()
+	after, before := metav1.NewTime(since.Add(time.Minute)), metav1.NewTime(since.Add(-time.Minute))
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	ended := func(code int32, reason, message string, at metav1.Time) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message, FinishedAt: at}}
+	}
+	waits := func(reason, message string) corev1.ContainerState {
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+	}
+	of := func(ready corev1.ConditionStatus, now, last corev1.ContainerState) corev1.PodStatus {
+		return corev1.PodStatus{
+			Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{State: now, LastTerminationState: last}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}},
+		}
+	}
+	unwritten := corev1.ContainerState{}
+	for name, c := range map[string]struct {
+		status corev1.PodStatus
+		want   string
+		ended  bool
+	}{
+		"it runs":                        {status: of("True", running, unwritten)},
+		"it ended before it reported":    {status: of("True", running, ended(1, "Error", "no API", before))},
+		"it ended since, and runs again": {of("True", running, ended(1, "Error", "no API", after)), "it ended with exit code 1: no API", true},
+		"it ended, and is not ready yet": {of("False", running, ended(137, "OOMKilled", "", after)), "it ended with exit code 137 (OOMKilled)", true},
+		"it has just ended":              {of("False", ended(2, "Error", " panic\n", after), unwritten), "it ended with exit code 2: panic", true},
+		"it ended and begins later":      {of("False", waits("CrashLoopBackOff", "back-off"), ended(1, "Error", "x", after)), "CrashLoopBackOff; it ended with exit code 1: x", true},
+		"its image is not there":         {of("False", waits("ImagePullBackOff", "not found"), unwritten), "ImagePullBackOff: not found", false},
+		"its new image is not there":     {of("False", waits("ErrImagePull", "not found"), ended(0, "Completed", "", after)), "ErrImagePull: not found", false},
+		"it is being made":               {of("False", waits("ContainerCreating", ""), unwritten), "ContainerCreating", false},
+		"it runs and is not ready":       {of("False", running, unwritten), "it is Running and not ready", false},
+		"it was evicted":                 {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "disk pressure"}, "Evicted: disk pressure", false},
+		"nobody looked at it":            {corev1.PodStatus{}, "it is Pending and not ready", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said, ended := trouble(&corev1.Pod{Status: c.status}, &since)
+			assert.Equal(t, c.want, said)
+			assert.Equal(t, c.ended, ended)
+		})
+	}
 }

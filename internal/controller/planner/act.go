@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +57,8 @@ func (r *Reconciler) write(ctx context.Context, f facts, d decision) error {
 }
 
 // enqueue queues the job, if there is one, unless as many nodes of the policy wait as it allows. Then the node is planned again
-// when there is room. A node that a wave selects is never refused: the update may wait for it.
+// when there is room. A node that a wave selects is never refused: the update may wait for it. Neither is a pin, which waits for no wave:
+// others that do would keep it out of the queue.
 func (r *Reconciler) enqueue(ctx context.Context, f facts, job *v1alpha1.FirmwareJob) error {
 	limited := r.queues != nil && f.settings.MaxQueued != nil
 	switch {
@@ -65,7 +67,7 @@ func (r *Reconciler) enqueue(ctx context.Context, f facts, job *v1alpha1.Firmwar
 		return nil
 	case job == nil:
 		return nil
-	case limited && f.settings.InWave:
+	case limited && (f.settings.InWave || slices.ContainsFunc(job.Spec.Task.Devices, isPinned)):
 		r.queues.EnterAlways(f.settings.Policy, f.name, job.Name)
 	case limited && !r.queues.Enter(f.settings.Policy, f.name, job.Name):
 		return nil

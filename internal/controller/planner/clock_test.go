@@ -133,6 +133,57 @@ func TestNoDecisionDependsOnWhatTheClocksOfOthersSay(t *testing.T) {
 	}
 }
 
+// The clock of the API server is put back between two failures: the second one still comes after the first, so that it is not forgotten, and
+// a job that takes the node over names the one that holds it.
+func TestTurnsOrderJobs(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	fail := func() string {
+		w.settle()
+		j := w.queued()
+		require.NotNil(t, j)
+		w.set(j, []v1alpha1.JobStep{{Name: "flash", Device: node + "-nic", State: v1alpha1.StepFailed}},
+			v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+		return j.Name
+	}
+	first := fail()
+	w.retry()
+	w.skew = -72 * time.Hour
+	w.settle()
+	second := w.queued()
+	require.NotNil(t, second)
+	require.Equal(t, first, second.Spec.Task.Follows)
+	require.Equal(t, int64(2), second.Spec.Task.Turn)
+	require.Equal(t, second.Name, fail())
+	w.settle()
+	require.Nil(t, w.queued(), "the second failure is known")
+	w.retry()
+	w.settle()
+	require.NotNil(t, w.queued())
+	require.Equal(t, second.Name, w.queued().Spec.Task.Follows)
+	require.Equal(t, int64(3), w.queued().Spec.Task.Turn)
+	w.requireQuiet()
+}
+
+// A queued job that was made before another one failed is replaced by one that may take the node over.
+func TestWhatHoldsTheNodeIsFollowed(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.settle()
+	before := w.queued()
+	require.Empty(t, before.Spec.Task.Follows)
+	byPerson := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Task: v1alpha1.JobTask{
+		Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{Name: node + "-nic", UniqueID: "nic", Version: "9", Digest: digest(9)}},
+	}}}
+	require.NoError(t, w.Create(t.Context(), byPerson))
+	w.set(byPerson, []v1alpha1.JobStep{{Name: "flash", Device: node + "-nic", State: v1alpha1.StepFailed}},
+		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	w.settle()
+	w.settle()
+	require.NotNil(t, w.queued())
+	require.NotEqual(t, before.UID, w.queued().UID)
+	require.Equal(t, "mine", w.queued().Spec.Task.Follows)
+	w.requireQuiet()
+}
+
 // A request that was acted on is no request any more, though jobs under another one came before.
 func TestARetryGoesOverTheJobsOnce(t *testing.T) {
 	failed := pastJob{after: time.Hour, took: time.Minute, reason: v1alpha1.ReasonWriteFailed}

@@ -38,7 +38,9 @@ type world struct {
 	client.Client
 	planner *Reconciler
 	clock   time.Time
-	uids    int
+	// skew is how far the clock of the API server is from the right time.
+	skew time.Duration
+	uids int
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -116,7 +118,7 @@ func (w *world) stamp(ctx context.Context, c client.WithWatch, o client.Object, 
 	if o.GetUID() == "" {
 		w.uids++
 		o.SetUID(types.UID(fmt.Sprintf("job-%d", w.uids)))
-		o.SetCreationTimestamp(metav1.NewTime(w.clock))
+		o.SetCreationTimestamp(metav1.NewTime(w.clock.Add(w.skew)))
 	}
 	return c.Create(ctx, o, opts...)
 }
@@ -657,6 +659,30 @@ func TestAPassingFailureIsTriedAgainWithGrowingPauses(t *testing.T) {
 	assert.Equal(t, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute}, waits)
 	w.settle()
 	w.requireQuiet()
+}
+
+// Another job does not open a disk that the TPM alone opens, and would take a place of the budget each time.
+func TestASealedDiskIsNotTriedAgainByItself(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	fails := func() {
+		t.Helper()
+		w.settle()
+		j := w.queued()
+		require.NotNil(t, j)
+		w.set(j, []v1alpha1.JobStep{{Name: "preflight", State: v1alpha1.StepFailed}}, v1alpha1.ConditionAdmitted)
+		meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUnlockUnavailable})
+		w.set(j, nil)
+		w.clock = w.clock.Add(24 * time.Hour)
+		w.settle()
+		require.Nil(t, w.queued())
+		w.requireQuiet()
+	}
+	fails()
+	w.retry()
+	fails()
+	w.assign("nic", 3)
+	w.settle()
+	assert.Equal(t, "nic=3", devices(w.queued()), "other firmware may be measured elsewhere")
 }
 
 func TestAHeldNodeGetsANewJobOnlyForOtherDesiredFirmwareOrARetry(t *testing.T) {

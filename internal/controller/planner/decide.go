@@ -58,7 +58,8 @@ func decide(f facts) decision {
 	isQueued := false
 	for _, j := range queued {
 		if !isQueued && len(updates) > 0 && sameWork(j.Spec.Task.Devices, updates) && sameTerms(&j.Spec.Task, f.settings) &&
-			ptr.Equal(j.Spec.Task.Request, f.retry.InForce()) { // under an older request its failure would be cleared by one made before it
+			ptr.Equal(j.Spec.Task.Request, f.retry.InForce()) && // under an older request its failure would be cleared by one made before it
+			j.Spec.Task.Follows == f.holder() { // it would take no other node over
 			isQueued = true
 			continue
 		}
@@ -108,7 +109,7 @@ func (f facts) job(updates []v1alpha1.TaskDevice, fingerprint string) *v1alpha1.
 			NodeName: f.name,
 			Task: v1alpha1.JobTask{
 				Type: v1alpha1.JobTypeUpdate, Devices: updates, Require: f.settings.Require, HealthyFor: f.settings.HealthyFor,
-				Request: f.retry.InForce(),
+				Request: f.retry.InForce(), Follows: f.holder(), Turn: f.turn(),
 			},
 		},
 	}
@@ -196,21 +197,39 @@ func (f facts) isUnhealthy(d v1alpha1.NodeDevice) bool {
 	return d.Status.IsUnhealthy() && !f.retry.Clears(&d.Status.Failure.Request)
 }
 
-// held is the failed job that holds the node, or nil.
-func (f facts) held() *v1alpha1.FirmwareJob {
-	for i := len(f.jobs) - 1; i >= 0; i-- {
-		if f.jobs[i].Held() {
-			return &f.jobs[i]
+// held is the failed job that holds the node, or nil: of several, because one that was taken over may not say so yet, the one that the
+// node reports.
+func (f facts) held() (held *v1alpha1.FirmwareJob) {
+	for i := range f.jobs {
+		if f.jobs[i].Held() && (held == nil || held.Name != f.heldBy) {
+			held = &f.jobs[i]
 		}
 	}
-	return nil
+	return held
+}
+
+// holder is the name of the failed job that holds the node, even of one that was deleted; empty when none does.
+func (f facts) holder() string {
+	if held := f.held(); held != nil {
+		return held.Name
+	}
+	return f.heldBy
+}
+
+// turn is that of the next job.
+func (f facts) turn() int64 {
+	turn := int64(1)
+	for i := range f.jobs {
+		turn = max(turn, f.jobs[i].Spec.Task.Turn+1)
+	}
+	return turn
 }
 
 // stillDesires reports whether the desired firmware of what the job failed on has not changed: a device is still to get the
-// same image, or the device is gone and its object with it. Requested steps follow from no desired firmware, so a change of
-// it does not matter to them.
+// same image, or the device is gone and its object with it. What a person requested, steps or a restore, follows from no desired
+// firmware, so a change of it does not matter to that.
 func (f facts) stillDesires(held *v1alpha1.FirmwareJob) bool {
-	if held.Spec.Task.Type == v1alpha1.JobTypeSteps {
+	if held.Spec.Task.Type != v1alpha1.JobTypeUpdate {
 		return true
 	}
 	return slices.ContainsFunc(held.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool {
@@ -227,15 +246,15 @@ func desires(d *v1alpha1.NodeDevice, u *v1alpha1.TaskDevice) bool {
 		slices.Contains(w.Images(), u.Digest)
 }
 
-// sameWork ignores where an update comes from: an edit that changes neither device, version nor image does not cost a job
-// its place in the queue. A change of the running version does: the daemon refuses an update that was planned over another.
+// sameWork ignores which template an update comes from: an edit that changes neither device, version nor image does not cost a job
+// its place in the queue. A pin does, because it passes waves. A change of the running version does: the daemon refuses an update that was planned over another.
 func sameWork(a, b []v1alpha1.TaskDevice) bool {
 	return slices.EqualFunc(a, b, sameUpdate)
 }
 
 func sameUpdate(a, b v1alpha1.TaskDevice) bool {
 	return a.Name == b.Name && a.UniqueID == b.UniqueID && a.FromVersion == b.FromVersion && a.Version == b.Version &&
-		a.Digest == b.Digest
+		a.Digest == b.Digest && isPinned(a) == isPinned(b)
 }
 
 // sameTerms reports whether a job may begin under the conditions that the node's policy sets now.
@@ -297,41 +316,53 @@ func fingerprint(updates []v1alpha1.TaskDevice, terms schedule.Settings) string 
 	return string(out)
 }
 
-// rollbackImage is an image of the running version, with which a rollback can bring that version back: the one that was
-// flashed last, or else the only one for the device in any source that is ready. It is "" when there is none or several, and
+// rollbackImage is an image of the running version, with which a rollback can bring that version back, and the source that holds it: the one
+// that was flashed last, or else the only one for the device in any source that is ready. Both are "" when there is none or several, and it is
 // never one that is quarantined.
-func (f facts) rollbackImage(d *v1alpha1.NodeDevice) v1alpha1.Digest {
+func (f facts) rollbackImage(d *v1alpha1.NodeDevice) (digest v1alpha1.Digest, source string) {
 	if d.Status.Firmware == nil || d.Status.Firmware.Running == "" {
-		return ""
+		return "", ""
 	}
 	running := inventory.NormalizeVersion(d.Status.Firmware.Running)
-	images := f.imagesOf(d, running)
 	if last := d.Status.Applied; last != nil && last.Digest != "" {
-		flashed := func(i match.Image) bool { return i.Digest == last.Digest && i.For(match.DeviceOf(d), running) }
-		if slices.ContainsFunc(images, flashed) {
-			return last.Digest
+		if source := f.holds(d, running, last.Digest); source != "" {
+			return last.Digest, source
 		}
 	}
-	digest, _ := match.Resolve(images, match.DeviceOf(d), running)
-	return digest
+	var images []match.Image
+	for i := range f.sources {
+		images = append(images, f.imagesIn(&f.sources[i], d, running)...)
+	}
+	if digest, _ = match.Resolve(images, match.DeviceOf(d), running); digest == "" {
+		return "", ""
+	}
+	return digest, f.holds(d, running, digest)
 }
 
-// imagesOf are the images of a version that may be for the device. Their sources are not assigned to the device, so an image
-// that names neither model nor board is taken only from the device's own source.
-func (f facts) imagesOf(d *v1alpha1.NodeDevice, version inventory.Version) []match.Image {
-	var out []match.Image
+// holds names a source with that image for the device; empty for none.
+func (f facts) holds(d *v1alpha1.NodeDevice, version inventory.Version, digest v1alpha1.Digest) string {
+	is := func(i match.Image) bool { return i.Digest == digest && i.For(match.DeviceOf(d), version) }
 	for i := range f.sources {
-		src := &f.sources[i]
-		if !isReady(src) {
-			continue
+		if slices.ContainsFunc(f.imagesIn(&f.sources[i], d, version), is) {
+			return f.sources[i].Name
 		}
-		own := d.Spec.SourceName() == src.Name
-		for _, image := range src.Status.Images {
-			fits := image.Class == d.Status.Class && inventory.NormalizeVersion(image.Version) == version
-			isSpecific := len(image.Models) > 0 || len(image.BoardIDs) > 0
-			if fits && (own || isSpecific) && !f.isBad(d, image.Digest) {
-				out = append(out, match.NewImage(image))
-			}
+	}
+	return ""
+}
+
+// imagesIn are the images of a version in a source that may be for the device. An image that names neither model nor board is taken only
+// from the device's own source.
+func (f facts) imagesIn(src *v1alpha1.FirmwareSource, d *v1alpha1.NodeDevice, version inventory.Version) []match.Image {
+	if !isReady(src) {
+		return nil
+	}
+	var out []match.Image
+	own := d.Spec.SourceName() == src.Name
+	for _, image := range src.Status.Images {
+		fits := image.Class == d.Status.Class && inventory.NormalizeVersion(image.Version) == version
+		isSpecific := len(image.Models) > 0 || len(image.BoardIDs) > 0
+		if fits && (own || isSpecific) && !f.isBad(d, image.Digest) {
+			out = append(out, match.NewImage(image))
 		}
 	}
 	return out

@@ -56,6 +56,7 @@ func (f facts) unqueued(queued []v1alpha1.FirmwareJob) (out []schedule.Edge) {
 			continue
 		}
 		e := schedule.EdgeOf(u.Model, u.FromVersion, u.Version, u.Digest)
+		e.Pinned = isPinned(u)
 		if at, found := slices.BinarySearchFunc(out, e, schedule.Edge.Compare); !found {
 			out = slices.Insert(out, at, e)
 		}
@@ -66,7 +67,8 @@ func (f facts) unqueued(queued []v1alpha1.FirmwareJob) (out []schedule.Edge) {
 // choose takes of what is due as much as one job may do, in order of device. Of the drives of one array that is the first one
 // only: the next one is planned when that one runs its new firmware and the array is whole. What a held job failed on comes
 // first, because nothing else would judge it before the node is back in service; then come the other updates of that job, and
-// what is queued already.
+// what is queued already. Where the policy has waves, what pins select goes in a job of its own, and first: it must not wait for the waves
+// of the rest. On a held node what the held job updated does, because its retry passes waves and halts, and the rest would wait for its own.
 func (f facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, held *v1alpha1.FirmwareJob) []v1alpha1.TaskDevice {
 	const failed, repeated, waiting, others = 0, 1, 2, 3
 	rank := func(u v1alpha1.TaskDevice) int {
@@ -82,6 +84,18 @@ func (f facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, 
 	}
 	byName := func(a, b v1alpha1.TaskDevice) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortFunc(due, func(a, b v1alpha1.TaskDevice) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), byName(a, b)) })
+	if f.settings.Waves {
+		apart := func(is func(v1alpha1.TaskDevice) bool) {
+			if slices.ContainsFunc(due, is) {
+				due = slices.DeleteFunc(due, func(u v1alpha1.TaskDevice) bool { return !is(u) })
+			}
+		}
+		if held == nil {
+			apart(isPinned)
+		} else {
+			apart(func(u v1alpha1.TaskDevice) bool { return updateFor(held, u.Name) != nil })
+		}
+	}
 	var out []v1alpha1.TaskDevice
 	arrays, size := map[string]bool{}, len("]")
 	for _, u := range due {
@@ -150,6 +164,9 @@ func (f facts) isBad(d *v1alpha1.NodeDevice, image v1alpha1.Digest) bool {
 	return bad
 }
 
+// isPinned reports whether a pin selects the update.
+func isPinned(u v1alpha1.TaskDevice) bool { return u.Origin == v1alpha1.OriginPin }
+
 func updateFor(j *v1alpha1.FirmwareJob, device string) *v1alpha1.TaskDevice {
 	at := slices.IndexFunc(j.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool { return u.Name == device })
 	if at < 0 {
@@ -161,11 +178,14 @@ func updateFor(j *v1alpha1.FirmwareJob, device string) *v1alpha1.TaskDevice {
 func (f facts) updateTo(d *v1alpha1.NodeDevice, version string, image v1alpha1.Digest) v1alpha1.TaskDevice {
 	u := v1alpha1.TaskDevice{
 		Name: d.Name, UniqueID: d.Status.UniqueID, Version: version, Digest: image,
-		Model:          cmp.Or(d.Status.ModelKey(), v1alpha1.AnyModel),
-		RollbackDigest: f.rollbackImage(d),
+		Model: cmp.Or(d.Status.ModelKey(), v1alpha1.AnyModel),
 	}
+	u.RollbackDigest, u.RollbackSource = f.rollbackImage(d)
 	if d.Status.Firmware != nil {
 		u.FromVersion = d.Status.Firmware.Running
+	}
+	if by := v1alpha1.AssignedBy(d.Spec.Origin); by != nil && by.Kind == v1alpha1.OriginPin {
+		u.Origin = v1alpha1.OriginPin
 	}
 	return u
 }

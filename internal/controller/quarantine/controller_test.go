@@ -135,6 +135,8 @@ func (c indexed) List(ctx context.Context, list client.ObjectList, _ ...client.L
 // requireQuiet is the end of every test: these were its events, and a pass of another process writes nothing.
 func (w *ward) requireQuiet(events ...string) {
 	w.Helper()
+	// A stop between a write and its event would take the event away.
+	assert.Eventually(w, func() bool { return len(w.events.Events) >= len(events) }, 2*time.Minute, 20*time.Millisecond, "an event is missing")
 	w.stop()
 	assert.Equal(w, events, w.said())
 	versions := func() map[string]string {

@@ -61,7 +61,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctr
 	if len(admit) < len(d.Admit) {
 		result.RequeueAfter = again
 	}
-	r.admit.tell(admissions(f, admit))
+	r.admit.tell(r.admissions(f, admit))
 	r.explain.tell(r.reasons(f, d.Wait))
 	if err := errors.Join(errs...); err != nil {
 		return ctrl.Result{}, err
@@ -86,7 +86,7 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	policy := f.policy(o.Name)
 	measured := r.writeProgress(old, &p.Status, f.ends(o), o, policy.Calendar)
 	p.Status.Conditions = status.Policy(status.PolicyFacts{
-		Outcome: o, Refused: r.refused(p.Name), Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted,
+		Name: p.Name, Outcome: o, Refused: r.refused(p.Name), Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted,
 		MaxUnavailable: policy.MaxUnavailable.String(), Selects: !policy.Selector.Empty(),
 	}, old.Status.Conditions, p.Generation, r.now())
 	shorten(&p.Status)
@@ -184,11 +184,14 @@ func inLedgers(policies []v1alpha1.RolloutPolicy, a schedule.Admission, over map
 	return rival, mine
 }
 
-// admissions is what the admitted jobs are told: that they may run.
-func admissions(f facts, admit []schedule.Admission) []telling {
-	out := make([]telling, len(admit))
+// admissions is what the admitted jobs are told: that they may run, and what awaits a cluster that has no other node.
+func (r *Reconciler) admissions(f facts, admit []schedule.Admission) []telling {
+	out, drained := make([]telling, len(admit)), ""
+	if len(f.nodes) == 1 {
+		drained = r.drained
+	}
 	for i, a := range admit {
-		out[i] = telling{f.jobs[a.Entry.UID], status.JobAdmitted(a.Policy)}
+		out[i] = telling{f.jobs[a.Entry.UID], status.JobAdmitted(a, drained)}
 	}
 	return out
 }

@@ -79,6 +79,8 @@ type Reconciler struct {
 	queues   *queue.Queues
 	unheard  unheard
 	lost     lost
+	// drained says by whom nodes are drained, as in config.Operator.
+	drained string
 	// namespace is where NodeMaintenances are shared, and cordoned are the nodes that the last pass found cordoned by somebody else.
 	namespace string
 	cordoned  map[string]bool
@@ -104,6 +106,12 @@ func New(c client.Client, direct client.Reader, recorder events.EventRecorder, n
 // Expecting says how long a job takes about which too little is known.
 func (r *Reconciler) Expecting(d time.Duration) *Reconciler {
 	r.expected = d
+	return r
+}
+
+// Draining says by whom nodes are drained, as in config.Operator. It returns r.
+func (r *Reconciler) Draining(by string) *Reconciler {
+	r.drained = by
 	return r
 }
 
@@ -158,6 +166,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	}
 	if next := r.lost.next(f.schedule.Now); next > 0 {
 		sooner(&result, next)
+	}
+	if f.unclear != nil {
+		return ctrl.Result{}, f.unclear // with which the next pass comes soon
 	}
 	return result, nil
 }

@@ -328,7 +328,7 @@ func TestAPolicyWithoutASelectorChoosesEveryNode(t *testing.T) {
 	assert.Empty(t, w.admitted())
 	assert.EqualValues(t, 2, w.policy("freeze").Status.Nodes.Selected)
 	assert.Zero(t, w.policy("default").Status.Nodes.Selected)
-	assert.Empty(t, schedule.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).Require)
+	assert.Equal(t, v1alpha1.Requirements{v1alpha1.RequireUnlock}, schedule.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).Require)
 	w.change("freeze", func(p *v1alpha1.RolloutPolicy) {
 		p.Spec.Require = v1alpha1.Requirements{v1alpha1.RequireWriteProtection, v1alpha1.RequireRollback}
 	})
@@ -410,6 +410,7 @@ func TestAHeldNodeKeepsItsPlaceUntilARetryTakesItOver(t *testing.T) {
 	o.pass()
 	assert.Equal(t, []string{"retry"}, w.ledger("default"))
 	assert.Contains(t, w.admitted(), "retry")
+	w.report("job-1", map[string]bool{v1alpha1.ConditionReady: false, v1alpha1.ConditionFailed: true, v1alpha1.ConditionStalled: true}) // superseded
 	w.complete("retry")
 	o.pass()
 	assert.Equal(t, []string{"job-2"}, w.ledger("default"), "the failed job that was followed is not taken up again")

@@ -145,7 +145,7 @@ func kindOf(spec *v1alpha1.FirmwareJobSpec) string {
 type calendar struct {
 	generation int64
 	*window.Calendar
-	// stopped says with the path of the field why they cannot be worked with; empty when they can.
+	// stopped says with the path of the field why they are invalid; empty when they are valid.
 	stopped string
 }
 

@@ -38,6 +38,7 @@ func TestWhatAJobShowsAboutAnImage(t *testing.T) {
 		"an unhealthy node, and nobody to blame":                 {ended(failedFor(v1alpha1.ReasonUnhealthy)), schedule.Acquitted},
 		"a lost connection":                                      {ended(failedFor(v1alpha1.ReasonImageUnavailable)), schedule.Unknown},
 		"a node that was unhealthy before":                       {ended(failedFor(v1alpha1.ReasonUnhealthyBefore)), schedule.Unknown},
+		"a disk that the TPM alone opens":                        {ended(failedFor(v1alpha1.ReasonUnlockUnavailable)), schedule.Unknown},
 		"a cancelled job":                                        {ended(failedFor(v1alpha1.ReasonCancelled)), schedule.Unknown},
 		"a cancelled job that holds its node needs a person":     {ended(failedFor(v1alpha1.ReasonCancelled), held), schedule.Failed},
 		"a Node that is gone":                                    {ended(failedFor(v1alpha1.ReasonNodeGone)), schedule.Unknown},

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -32,6 +31,8 @@ type facts struct {
 	edges       map[string][]schedule.JobEdge // by uid of the job
 	// taken says by node who else has it, of the nodes with a queued job.
 	taken map[string]string
+	// unclear is why that is not known of some of them; it keeps no other node waiting.
+	unclear error
 	// priority is that of each job that is not admitted, by uid.
 	priority map[string]int
 	schedule schedule.Facts
@@ -104,9 +105,7 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	if f.priority, err = r.priorities(ctx, f.jobs); err != nil {
 		return f, err
 	}
-	if f.taken, err = r.taken(ctx, f); err != nil {
-		return f, err
-	}
+	f.taken, f.unclear = r.taken(ctx, f)
 	f.schedule = r.scheduleFacts(f)
 	return f, nil
 }
@@ -135,7 +134,12 @@ func (r *Reconciler) rememberLabels(f facts) {
 	r.labels = labels
 }
 
-func (f facts) addJob(j *v1alpha1.FirmwareJob) { f.jobs[string(j.UID)] = j }
+// addJob adds a job that takes a place. A backup disturbs nobody, so it takes none and waits for none.
+func (f facts) addJob(j *v1alpha1.FirmwareJob) {
+	if j.Spec.Task.Type != v1alpha1.JobTypeBackup {
+		f.jobs[string(j.UID)] = j
+	}
+}
 
 // confirm asks the API server about what the cache may not know yet and an entry depends on: jobs and nodes of entries
 // that the cache lacks, the jobs of nodes in two ledgers, and jobs that seem to run without an entry.
@@ -240,8 +244,8 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	for uid, j := range f.jobs {
 		job := schedule.Job{
 			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
-			Steps: j.Spec.Task.Type == v1alpha1.JobTypeSteps, Quarantined: f.queued.quarantined[uid], Unlisted: f.queued.unlisted[uid], Edges: f.edges[uid],
-			Priority: f.priority[uid], Request: ptr.Deref(j.Spec.Task.Request, ""),
+			Steps: j.Spec.Task.Type != v1alpha1.JobTypeUpdate, Quarantined: f.queued.quarantined[uid], Unlisted: f.queued.unlisted[uid], Edges: f.edges[uid], Slow: slow(j),
+			Priority: f.priority[uid], Planned: j.Labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldOwnerOperator, Follows: j.Spec.Task.Follows,
 		}
 		for _, u := range j.Spec.Task.Devices {
 			job.Devices = append(job.Devices, u.Name)

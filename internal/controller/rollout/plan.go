@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +27,7 @@ import (
 // maxMessage bounds the messages of a record, as the API does.
 const maxMessage = 1024
 
-// planOf is how updates spread over the pool of a policy, and why that cannot be worked with; empty where it can.
+// planOf is how updates spread over the pool of a policy, and why that is invalid; empty where it is valid.
 func planOf(p *v1alpha1.RolloutPolicy) (out schedule.Plan, invalid string) {
 	out = schedule.Plan{Resume: resumeOf(p.Spec.Requests), Resumed: resumeOf(p.Status.Requests), Halt: haltOf(p.Spec.Halt)}
 	out.Edited = p.Status.WavesHash != wavesHash(p.Spec.Waves)
@@ -99,6 +100,7 @@ func rolloutOf(r *v1alpha1.RolloutStatus) schedule.Rollout {
 	out := schedule.Rollout{
 		Target: schedule.Target{Model: r.Model, Version: r.Version, Digest: string(r.Digest)},
 		Wave:   r.Wave, From: r.FromVersions, Done: int(r.Done), Succeeded: int(r.Succeeded), Failed: int(r.Failed), Consecutive: int(r.ConsecutiveFailures),
+		Slow: int(r.SlowBoots),
 	}
 	if t := r.LastVerdictTime; t != nil {
 		out.LastVerdict = t.Time
@@ -115,7 +117,7 @@ func rolloutStatus(s schedule.RolloutState) v1alpha1.RolloutStatus {
 	out := v1alpha1.RolloutStatus{
 		Model: s.Model, Version: s.Version, Digest: v1alpha1.Digest(s.Digest), Wave: s.Wave, FromVersions: s.From, LastVerdictTime: timeOf(s.LastVerdict),
 		Done: int32(s.Done), Succeeded: int32(s.Succeeded), Failed: int32(s.Failed), ConsecutiveFailures: int32(s.Consecutive),
-		Message: text.Clip(s.Message, maxMessage),
+		SlowBoots: int32(s.Slow), Message: text.Clip(s.Message, maxMessage),
 	}
 	if h := s.Halted; h != nil {
 		out.HaltedTime, out.Message = timeOf(h.Time), text.Clip(h.Message, maxHalted)
@@ -152,6 +154,9 @@ func writeRollouts(s *v1alpha1.RolloutPolicyStatus, o schedule.Outcome) {
 func (r *Reconciler) edges(ctx context.Context, jobs map[string]*v1alpha1.FirmwareJob) (map[string][]schedule.JobEdge, error) {
 	out := make(map[string][]schedule.JobEdge, len(jobs))
 	for uid, j := range jobs {
+		if j.Spec.Task.Type != v1alpha1.JobTypeUpdate { // a restore says nothing of an update
+			continue
+		}
 		for i := range j.Spec.Task.Devices {
 			u := &j.Spec.Task.Devices[i]
 			model := u.Model
@@ -162,6 +167,7 @@ func (r *Reconciler) edges(ctx context.Context, jobs map[string]*v1alpha1.Firmwa
 				}
 			}
 			edge := schedule.EdgeOf(model, u.FromVersion, u.Version, u.Digest)
+			edge.Pinned = u.Origin == v1alpha1.OriginPin
 			out[uid] = schedule.WithEdge(out[uid], schedule.JobEdge{Edge: edge, Verdict: verdictOn(j, u.Name)})
 		}
 	}
@@ -188,13 +194,22 @@ func verdictOn(j *v1alpha1.FirmwareJob, device string) schedule.Verdict {
 	return schedule.Unknown
 }
 
-// saysNothing reports whether a failure for this reason says nothing about an image.
-func saysNothing(reason string) bool {
-	return reason == v1alpha1.ReasonNoRunner || reason == v1alpha1.ReasonCancelled || step.Reason(reason).Passing()
+// slow says that the node of a job boots slowly since: a node that is found healthy has no other complaint.
+func slow(j *v1alpha1.FirmwareJob) string {
+	if v := j.Status.Verdict; v != nil && v.Result == v1alpha1.HealthResultHealthy && !j.Failed() {
+		return strings.TrimSuffix(strings.Join(v.Complaints, "; "), ".")
+	}
+	return ""
 }
 
-// unlisted is the first update of a job that a person made whose rollback image no source lists for the device; nil where each is
-// listed. A vendor's tool may take any file for a rollback, because the images of some devices do not say what they are for. The
+// saysNothing reports whether a failure for this reason says nothing about an image. Of those that do not pass, one is about a person and one
+// about a disk.
+func saysNothing(reason string) bool {
+	return reason == v1alpha1.ReasonNoRunner || reason == v1alpha1.ReasonCancelled || reason == v1alpha1.ReasonUnlockUnavailable || step.Reason(reason).Passing()
+}
+
+// unlisted is the first update of a job that a person made whose rollback image neither the source that it names nor that of the device lists, as
+// the node asks; nil where each is listed. A vendor's tool may take any file for a rollback, because the images of some devices do not say what they are for. The
 // planner takes its rollback images from the sources, and they stay in store for the job when a source is edited afterwards.
 func (r *Reconciler) unlisted(ctx context.Context, j *v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) (*schedule.UnlistedRollback, error) {
 	if j.Labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldOwnerOperator {
@@ -212,7 +227,12 @@ func (r *Reconciler) unlisted(ctx context.Context, j *v1alpha1.FirmwareJob, sour
 			return nil, fmt.Errorf("read node device %s: %w", u.Name, err)
 		}
 		version := cmp.Or(u.FromVersion, running(d))
-		if !slices.ContainsFunc(sources, func(src v1alpha1.FirmwareSource) bool { return lists(&src, u.RollbackDigest, d, version) }) {
+		if d.Status.Applied != nil && d.Status.Applied.Digest == u.RollbackDigest {
+			continue // the node flashed it
+		}
+		if !slices.ContainsFunc(sources, func(src v1alpha1.FirmwareSource) bool {
+			return (src.Name == u.RollbackSource || src.Name == d.Spec.SourceName()) && lists(&src, u.RollbackDigest, d, version)
+		}) {
 			return &schedule.UnlistedRollback{Device: u.Name, Version: version, Digest: string(u.RollbackDigest)}, nil
 		}
 	}

@@ -27,7 +27,7 @@ type queued struct {
 	unlisted map[string]*schedule.UnlistedRollback
 	// unhealthy are the devices by node that a job left unhealthy and no request has cleared.
 	unhealthy map[string][]schedule.UnhealthyDevice
-	// scanned are the nodes with a queued job of type Steps that their daemon has scanned.
+	// scanned are the nodes with a queued job of type Steps or Restore that their daemon has scanned.
 	scanned map[string]bool
 }
 
@@ -51,7 +51,7 @@ func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) 
 	for uid, j := range f.jobs {
 		switch {
 		case r.state(j) != schedule.Queued:
-		case j.Spec.Task.Type == v1alpha1.JobTypeSteps:
+		case j.Spec.Task.Type != v1alpha1.JobTypeUpdate:
 			firmware, err := r.firmware(ctx, j.Spec.NodeName)
 			if err != nil {
 				return q, err
@@ -232,9 +232,13 @@ func (r *Reconciler) refused(policy string) int {
 	return r.queues.Refused(policy)
 }
 
-// QueueOf is what the room has to know of the queue of a policy with that limit.
+// QueueOf is what the room has to know of the queue of a policy with that limit. One whose spec admits nothing queues nothing more: none of
+// its jobs takes room, so that all nodes would be queued.
 func QueueOf(o schedule.Outcome, limit int) queue.Counts {
-	out := queue.Counts{Limit: limit}
+	if o.Stopped {
+		limit = 0
+	}
+	out := queue.Counts{Limit: limit, Stuck: map[schedule.Target]schedule.Reason{}}
 	seen := map[string]bool{}
 	for _, w := range o.Queue {
 		if !seen[w.Node] && w.Reason.GoesOn() {
@@ -244,7 +248,7 @@ func QueueOf(o schedule.Outcome, limit int) queue.Counts {
 	}
 	for _, r := range o.Rollouts {
 		if r.Reason != "" && !r.Reason.GoesOn() {
-			out.Stuck = append(out.Stuck, r.Target)
+			out.Stuck[r.Target] = r.Reason
 		}
 	}
 	return out

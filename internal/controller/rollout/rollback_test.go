@@ -39,6 +39,7 @@ func TestAJobOfAPersonWithARollbackImageThatNoSourceListsWaits(t *testing.T) {
 		"for-another-model":         {12, false, v1alpha1.ReasonImageNotFound},
 		"of-another-version":        {13, false, v1alpha1.ReasonImageNotFound},
 		"for-whatever-model":        {14, false, v1alpha1.ReasonImageNotFound},
+		"in-another-source":         {11, false, v1alpha1.ReasonImageNotFound},
 		"listed-nowhere":            {15, false, v1alpha1.ReasonImageNotFound},
 		"planned-and-no-more-there": {15, true, v1alpha1.ReasonAdmitted},
 	}
@@ -46,9 +47,12 @@ func TestAJobOfAPersonWithARollbackImageThatNoSourceListsWaits(t *testing.T) {
 		w.machine(name, connectX6)
 		j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "job-" + name}, Spec: v1alpha1.FirmwareJobSpec{
 			NodeName: name, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
-				Name: name + "-nic", UniqueID: "nic", FromVersion: "1", Version: "2", Digest: digest(2), RollbackDigest: digest(c.rollback),
+				Name: name + "-nic", UniqueID: "nic", FromVersion: "1", Version: "2", Digest: digest(2), RollbackDigest: digest(c.rollback), RollbackSource: "cx6",
 			}}},
 		}}
+		if name == "in-another-source" {
+			j.Spec.Task.Devices[0].RollbackSource = "another"
+		}
 		if c.planned {
 			j.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldOwnerOperator}
 		}
@@ -58,7 +62,7 @@ func TestAJobOfAPersonWithARollbackImageThatNoSourceListsWaits(t *testing.T) {
 	for name, c := range cases {
 		assert.Equal(t, c.reason, w.reason("job-"+name), name)
 	}
-	assert.Contains(t, w.message("job-listed-nowhere"), fmt.Sprintf("No FirmwareSource lists the rollbackDigest of device listed-nowhere-nic (%s)", digest(15)))
+	assert.Contains(t, w.message("job-listed-nowhere"), fmt.Sprintf("Neither the source in rollbackSource nor that of the device lists the rollbackDigest of device listed-nowhere-nic (%s)", digest(15)))
 
 	src.Status.Images = append(src.Status.Images, v1alpha1.StoredImage{Version: "1", Class: v1alpha1.ClassNIC, BoardIDs: nil, Models: []string{"15b3:101d", "101d"}, Digest: digest(15)})
 	require.NoError(t, w.Status().Update(t.Context(), src))

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"errors"
 	"testing"
 
 	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -53,6 +55,51 @@ func TestOthersCordonWaits(t *testing.T) {
 	w.edit("n5", `{"metadata":{"annotations":null}}`)
 	o.pass()
 	assert.Equal(t, []string{"job-1", "job-2", "job-3", "job-4", "job-5"}, w.admitted())
+	w.requireStatus(o, "default", status.InProgressStatus)
+}
+
+// An operator of NVIDIA upgrades a driver in a maintenance that is shared, and says on the Node how far it is. That says nothing of kured.
+func TestUpgradeInASharedMaintenanceIsNobodyElses(t *testing.T) {
+	const upgrade = `{"metadata":{"labels":{"nvidia.com/gpu-driver-upgrade-state":"pod-restart-required"}},"spec":{"unschedulable":true}}`
+	w := newWorld(t)
+	w.create(newPolicy("default", intstr.FromInt32(9), nil))
+	w.nodes("n1", "n2", "n3")
+	for _, n := range []string{"1", "2", "3"} {
+		w.edit("n"+n, upgrade)
+		w.queue("job-"+n, "n"+n)
+	}
+	for _, n := range []string{"n1", "n3"} {
+		w.create(&mo.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: "gpu-" + n}, Spec: mo.NodeMaintenanceSpec{RequestorID: "nvidia.gpu.operator", NodeName: n, Cordon: true}})
+	}
+	w.edit("n3", `{"metadata":{"annotations":{"weave.works/kured-reboot-in-progress":"now"}}}`)
+	o := w.operator()
+	o.pass()
+	assert.Equal(t, []string{"job-1"}, w.admitted())
+	assert.Contains(t, w.message("job-2"), "the driver upgrade of an NVIDIA operator (label nvidia.com/gpu-driver-upgrade-state=pod-restart-required)")
+	assert.Contains(t, w.message("job-3"), "kured (annotation weave.works/kured-reboot-in-progress)")
+	w.requireStatus(o, "default", status.InProgressStatus)
+}
+
+// Where nobody can say whose a cordon is, its node is left alone, and the others go on.
+func TestUnknownCordonKeepsNoOtherNodeWaiting(t *testing.T) {
+	w := newWorld(t)
+	w.create(newPolicy("default", intstr.FromInt32(9), nil))
+	w.nodes("n1", "n2")
+	w.edit("n1", cordon)
+	w.create(&mo.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: "gpu-n1"}, Spec: mo.NodeMaintenanceSpec{RequestorID: "other.example.com", NodeName: "n1", Cordon: true}})
+	w.queue("job-1", "n1")
+	w.queue("job-2", "n2")
+	o := w.operator()
+	o.direct.refuses = errors.New("the server is overloaded")
+	_, err := o.Reconcile(t.Context(), ctrl.Request{})
+	require.ErrorContains(t, err, "the server is overloaded", "it is logged, and tried again")
+	assert.Equal(t, []string{"job-2"}, w.admitted())
+	assert.Equal(t, v1alpha1.ReasonNodeNotReady, w.reason("job-1"))
+	assert.Contains(t, w.message("job-1"), "Node n1 is cordoned, and it is not known whether a NodeMaintenance does that: they cannot be read")
+
+	o.direct.refuses = nil
+	o.pass()
+	assert.Equal(t, []string{"job-1", "job-2"}, w.admitted())
 	w.requireStatus(o, "default", status.InProgressStatus)
 }
 

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
@@ -19,7 +20,7 @@ func TestNobodyIsForgotten(t *testing.T) {
 	jobAt := func(version string) *v1alpha1.FirmwareJob {
 		return &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "job", UID: "uid", ResourceVersion: version}}
 	}
-	admit := status.JobAdmitted("gpu")
+	admit := status.JobAdmitted(schedule.Admission{Policy: "gpu"}, "")
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(q.ShutDown)
 	var told []string

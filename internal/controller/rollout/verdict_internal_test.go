@@ -38,3 +38,14 @@ func TestVerdictOn(t *testing.T) {
 		})
 	}
 }
+
+// A healthy node complains of nothing but a slow boot; what else is wrong is no such thing.
+func TestSlowOfJob(t *testing.T) {
+	verdict := func(r v1alpha1.HealthResult, said ...string) *v1alpha1.FirmwareJob {
+		return &v1alpha1.FirmwareJob{Status: v1alpha1.FirmwareJobStatus{Verdict: &v1alpha1.HealthVerdict{Result: r, Complaints: said}}}
+	}
+	assert.Equal(t, "the node took 5m0s to boot", slow(verdict(v1alpha1.HealthResultHealthy, "the node took 5m0s to boot")))
+	assert.Empty(t, slow(verdict(v1alpha1.HealthResultHealthy)))
+	assert.Empty(t, slow(verdict(v1alpha1.HealthResultUnhealthy, "a link is down")))
+	assert.Empty(t, slow(&v1alpha1.FirmwareJob{}))
+}

@@ -133,10 +133,11 @@ func TestAHeldNodeHaltsItsUpdateUntilAPersonResumes(t *testing.T) {
 	o.pass()
 	w.operator().pass()
 	require.Equal(t, v1alpha1.ReasonRolloutHalted, w.reason("j0"))
-	require.Contains(t, w.message("j0"), "set spec.requests.resume of rolloutpolicy/default to a new value")
+	require.Contains(t, w.message("j0"), "To go on with the others: kubectl patch rp default ")
+	require.Contains(t, w.message("j0"), "kubectl patch nfw n3 ")
 	r := w.rollout("default")
 	require.NotNil(t, r.HaltedTime)
-	assert.Equal(t, "Job j3 failed and holds node n3, which needs a person.", r.Message)
+	assert.Equal(t, "Job j3 failed and held node n3.", r.Message)
 	assert.Equal(t, int32(1), r.Failed, "it counts once though it stays in the ledger")
 	assert.Equal(t, v1alpha1.VerdictFailed, w.policy("default").Status.Admitted[0].Verdict)
 	assert.Equal(t, 1, countEvents(o, v1alpha1.ReasonRolloutHalted))
@@ -153,6 +154,39 @@ func TestAHeldNodeHaltsItsUpdateUntilAPersonResumes(t *testing.T) {
 	w.requireStatus(o, "default", status.InProgressStatus)
 }
 
+// A canary that boots slowly has succeeded and halts its update all the same; a person who resumes is not asked for the next node again.
+func TestSlowCanaryHaltsItsUpdateUntilAPersonResumes(t *testing.T) {
+	const slow = "the node took 5m20s to boot, 1m20s before the update; two boots in a row were slow"
+	w := newWorld(t)
+	w.inWaves()
+	o := w.operator()
+	o.pass()
+	w.completeSlowly("j3", slow)
+	o.pass()
+	w.operator().pass()
+	require.Equal(t, v1alpha1.ReasonRolloutHalted, w.reason("j0"))
+	require.Contains(t, w.message("j0"), slow)
+	require.Contains(t, w.message("j0"), "kubectl patch rp default")
+	r := w.rollout("default")
+	require.NotNil(t, r.HaltedTime)
+	assert.Equal(t, "Job j3 succeeded, but node n3 boots slowly: "+slow+".", r.Message)
+	assert.Equal(t, [2]int32{1, 1}, [2]int32{r.Succeeded, r.SlowBoots})
+	assert.Equal(t, 1, countEvents(o, v1alpha1.ReasonRolloutHalted))
+	w.requireStatus(o, "default", status.FailedStatus)
+
+	w.change("default", func(p *v1alpha1.RolloutPolicy) {
+		p.Spec.Requests = &v1alpha1.RolloutRequests{Resume: "as the vendor says"}
+	})
+	w.clock = w.clock.Add(48 * time.Hour)
+	w.operator().pass()
+	require.Nil(t, w.rollout("default").HaltedTime)
+	require.Contains(t, w.admitted(), "j0")
+	w.completeSlowly("j0", slow)
+	w.operator().pass()
+	assert.Nil(t, w.rollout("default").HaltedTime)
+	assert.Equal(t, int32(2), w.rollout("default").SlowBoots)
+}
+
 func countEvents(o *operator, reason string) int {
 	n := 0
 	for len(o.events.Events) > 0 {
@@ -161,6 +195,27 @@ func countEvents(o *operator, reason string) int {
 		}
 	}
 	return n
+}
+
+// A pin is admitted beside the canary, and both the job and the policy say why.
+func TestAPinIsAdmittedBesideTheCanary(t *testing.T) {
+	w := newWorld(t)
+	w.inWaves()
+	w.create(newNode("pinned", nil), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "pin"}, Spec: v1alpha1.FirmwareJobSpec{
+		NodeName: "pinned", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{
+			Name: "pinned-bios", UniqueID: "bios", Origin: v1alpha1.OriginPin, Version: "2", Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", 2)),
+		}}},
+	}})
+	o := w.operator()
+	o.pass()
+	require.Equal(t, []string{"j3", "pin"}, w.admitted())
+	assert.Contains(t, w.message("pin"), "waited for no wave because a pin of the node selects the firmware")
+	assert.NotContains(t, w.message("j3"), "pin")
+	assert.Contains(t, w.rollout("default").Message, "1 node has a pin and waits for no wave.")
+	w.complete("pin")
+	o.pass()
+	assert.Zero(t, w.rollout("default").Succeeded)
+	w.requireStatus(o, "default", status.InProgressStatus)
 }
 
 func TestEmptyCanaryWaveHolds(t *testing.T) {

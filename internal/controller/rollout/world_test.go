@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -183,9 +184,14 @@ func appliedTo(o runtime.ApplyConfiguration) (kind, name string) {
 type direct struct {
 	client.Reader
 	afterList func()
+	// refuses is the answer where NodeMaintenances are listed; nil where they are.
+	refuses error
 }
 
 func (d *direct) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, is := list.(*mo.NodeMaintenanceList); is && d.refuses != nil {
+		return d.refuses
+	}
 	err := d.Reader.List(ctx, list, opts...)
 	if happen := d.afterList; happen != nil {
 		d.afterList = nil
@@ -256,6 +262,15 @@ func (w *world) report(job string, conditions map[string]bool, blamed ...v1alpha
 func (w *world) complete(job string) {
 	w.Helper()
 	w.report(job, map[string]bool{v1alpha1.ConditionReady: true, v1alpha1.ConditionComplete: true})
+}
+
+// completeSlowly completes a job whose node boots slowly since.
+func (w *world) completeSlowly(job, slow string) {
+	w.Helper()
+	j := w.job(job)
+	j.Status.Verdict = &v1alpha1.HealthVerdict{Result: v1alpha1.HealthResultHealthy, BootID: "boot-3", Complaints: []string{slow}}
+	require.NoError(w, w.Status().Update(w.Context(), j))
+	w.complete(job)
 }
 
 func (w *world) hold(job string) {

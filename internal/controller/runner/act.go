@@ -20,6 +20,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 )
 
 // act ends the jobs that cannot be executed, removes the pods that are not needed, and makes the one that is missing.
@@ -30,8 +31,8 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 	}
 	if j := d.stranded; j != nil {
 		r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoRunner, "Execute",
-			"The job cannot continue: no handler is configured for %s any more. Add the handler to the file of the operator's --pod-handlers again and restart the operator.",
-			status.MachineName(f.firmware.Status.Machine))
+			"The job cannot continue: no handler is configured for %s any more. Add the handler to the file of the operator's --pod-handlers again and restart the operator: %s",
+			status.MachineName(f.firmware.Status.Machine), wayout.Handlers(r.namespace))
 	}
 	for i := range d.remove {
 		errs = append(errs, r.remove(ctx, &d.remove[i]))
@@ -46,7 +47,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 func (r *Reconciler) refuse(ctx context.Context, f facts, j *v1alpha1.FirmwareJob) error {
 	now := metav1.NewTime(f.now)
 	s := j.Status.DeepCopy()
-	s.Conditions = status.JobNoHandler(f.node, f.firmware.Status.Machine, s.Conditions, j.Generation, now.Time)
+	s.Conditions = status.JobNoHandler(r.namespace, f.node, f.firmware.Status.Machine, s.Conditions, j.Generation, now.Time)
 	s.CompletionTime = &now
 	switch err := fieldset.ApplyEnd(ctx, r.client, j, *s); {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // its event follows

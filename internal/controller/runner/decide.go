@@ -162,7 +162,7 @@ func (f facts) rank(j *v1alpha1.FirmwareJob) int {
 		return 0
 	case begun(j):
 		return 4
-	case j.Admitted():
+	case j.MayBegin():
 		return 2
 	case j.Spec.Cancel != nil: // its cancellation is to be journalled
 		return 1

@@ -43,7 +43,7 @@ func TestPolicyTakesPods(t *testing.T) { // R000-60
 			pod.Spec.HostAliases = []corev1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"x"}}}
 			assert.ErrorContains(ct, as.Create(t.Context(), pod, client.DryRunAll), "differs in spec.hostAliases")
 		}
-	}, 60*time.Second, 200*time.Millisecond)
+	}, 5*time.Minute, 200*time.Millisecond)
 }
 
 // operatorOf is the access of the operator's account.

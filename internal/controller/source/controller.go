@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// lookAgain is how often a source is looked at though nobody changed it: its origin may have been corrected, an image in
+	// lookAgain is how often a source is looked at though nobody changed it: its origin may have been corrected or signed anew, an image in
 	// store may be damaged or lost, and images that only jobs needed cost disk space. At rest a look writes nothing to the API.
 	lookAgain = 10 * time.Minute
 	// namedUsers bounds the users that a message names.
@@ -97,9 +97,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 			return ctrl.Result{}, fmt.Errorf("add finalizer: %w", err)
 		}
 	}
-	if refused(src) && !r.isInStore(src) {
-		return r.afterRefusal(src), nil
-	}
 	if r.fetching.waits(src.Name, src.Generation) { // what is reported is that it is being fetched
 		return ctrl.Result{RequeueAfter: fetchSoon}, nil
 	}
@@ -121,8 +118,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 	switch {
 	case facts.Transient:
 		return ctrl.Result{}, err
-	case artifact.Reason(facts.Reason).IsSignature():
-		return r.afterRefusal(src), nil
 	case err != nil:
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
@@ -287,27 +282,6 @@ func stored(images []artifact.Image) []v1alpha1.StoredImage {
 	return out
 }
 
-// isInStore reports whether every file is in store and holds.
-func (r *Reconciler) isInStore(src *v1alpha1.FirmwareSource) bool {
-	files, err := sourcefile.Of(src)
-	return err == nil && len(r.Store.Missing(src.Name, files)) == 0
-}
-
-// afterRefusal says when a source whose signature does not hold is looked at again: after an edit of its spec, or soon where a certificate
-// expired by the operator's clock, which may be wrong. Nothing of it is asked for then.
-func (r *Reconciler) afterRefusal(src *v1alpha1.FirmwareSource) ctrl.Result {
-	if files, err := sourcefile.Of(src); err == nil && r.Store.Expired(src.Name, files) {
-		return ctrl.Result{RequeueAfter: lookAgain}
-	}
-	return ctrl.Result{}
-}
-
-// refused reports whether a signature of the present spec did not hold. What somebody else than the publisher offers is not
-// asked for again until a person has looked at it.
-func refused(src *v1alpha1.FirmwareSource) bool {
-	return failed(src) && artifact.Reason(meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ConditionReady).Reason).IsSignature()
-}
-
 func factsOf(src *v1alpha1.FirmwareSource) status.SourceFacts {
-	return status.SourceFacts{Files: len(src.Spec.Files), Verification: src.Spec.Verification}
+	return status.SourceFacts{Name: src.Name, Files: len(src.Spec.Files), Verification: src.Spec.Verification}
 }

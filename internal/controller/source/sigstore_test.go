@@ -59,7 +59,7 @@ func TestTrustsSigningIdentity(t *testing.T) {
 				assert.Equal(t, c.bundle, st.Claims[0].Signature, "nodes get the bundle as it is")
 				return
 			}
-			assert.Equal(t, ctrl.Result{}, got, "it is not tried again")
+			assert.Equal(t, ctrl.Result{RequeueAfter: lookAgain}, got, "it is looked at again")
 			for _, kind := range []string{"Ready", "SignatureVerified"} {
 				assert.Equal(t, "False "+c.want, b.reason("cx", kind))
 			}

@@ -125,7 +125,7 @@ func TestSaysWhetherFilesAreSigned(t *testing.T) {
 	}
 }
 
-func TestASignatureThatDoesNotHoldIsTerminalAndLoud(t *testing.T) {
+func TestASignatureThatDoesNotHoldIsLoud(t *testing.T) {
 	vendor, stranger := newPublisher(t), newPublisher(t)
 	certificate, old := expiredKey(t, "FIRMWARE")
 	for name, c := range map[string]struct {
@@ -156,7 +156,7 @@ func TestASignatureThatDoesNotHoldIsTerminalAndLoud(t *testing.T) {
 			b.createVerified("cx", keysMode(c.key), f)
 			got, err := b.reconcile("cx")
 			require.NoError(t, err)
-			assert.Equal(t, ctrl.Result{}, got, "it is not tried again")
+			assert.Equal(t, ctrl.Result{RequeueAfter: lookAgain}, got, "it is looked at again")
 			assert.Equal(t, "False "+c.want, b.reason("cx", "Ready"))
 			assert.Equal(t, "True "+c.want, b.reason("cx", "Stalled"))
 			assert.Equal(t, "False "+c.want, b.reason("cx", "SignatureVerified"))
@@ -165,19 +165,19 @@ func TestASignatureThatDoesNotHoldIsTerminalAndLoud(t *testing.T) {
 			assert.Empty(t, b.stored(), "nothing of it is kept")
 			assert.Empty(t, b.get("cx").Status.Images)
 
-			// What the origin serves now does not matter before a person has looked at it, in another process either.
-			if c.change == nil && c.want != "SignatureUntrusted" {
-				b.signed(f, vendor.sign(t, "FIRMWARE"))
-			}
+			// In another process it is said once, and what holds by then is taken.
 			b.start()
+			before := b.get("cx").ResourceVersion
 			_, err = b.reconcile("cx")
 			require.NoError(t, err)
-			assert.Equal(t, "False "+c.want, b.reason("cx", "Ready"))
-			if c.change == nil && c.want != "SignatureUntrusted" {
-				b.edit("cx", func(*v1alpha1.FirmwareSource) {})
+			assert.Equal(t, before, b.get("cx").ResourceVersion, "nothing changed, so nothing is written")
+			assert.Empty(t, b.stored())
+			if c.change == nil && c.key == vendor.public {
+				b.signed(f, vendor.sign(t, "FIRMWARE"))
 				_, err = b.reconcile("cx")
 				require.NoError(t, err)
 				assert.Equal(t, "True Succeeded", b.reason("cx", "SignatureVerified"))
+				assert.Equal(t, "True Succeeded", b.reason("cx", "Ready"))
 			}
 		})
 	}
@@ -373,6 +373,54 @@ func TestExpiredKeyEndsOffers(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "True Succeeded", b.reason("cx", "Ready"))
 	require.Len(t, b.get("cx").Status.Images, 1)
+}
+
+// A publisher signs anew at the same address. Until that holds, its signature is asked for at each look, and the file never.
+func TestSignedAnew(t *testing.T) {
+	vendor, stranger := newPublisher(t), newPublisher(t)
+	certificate, old := expiredKey(t, "FIRMWARE")
+	for name, tc := range map[string]struct {
+		sig, want string
+	}{
+		"as before":           {old, "False SignatureUntrusted"},
+		"by another key":      {vendor.sign(t, "FIRMWARE"), "True Succeeded"},
+		"by a stranger":       {stranger.sign(t, "FIRMWARE"), "False SignatureUntrusted"},
+		"for another content": {vendor.sign(t, "OTHER"), "False SignatureInvalid"},
+		"not at all":          {"", "False SignatureMissing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			now := b.now
+			b.now = now.Add(-36 * time.Hour)
+			f := b.signed(b.file("fw.bin", "FIRMWARE"), old)
+			b.createVerified("cx", keysMode(certificate, vendor.public), f)
+			_, err := b.reconcile("cx")
+			require.NoError(t, err)
+			require.Equal(t, "True Succeeded", b.reason("cx", "Ready"))
+			b.now = now
+			_, err = b.reconcile("cx")
+			require.NoError(t, err)
+			require.Equal(t, "False SignatureUntrusted", b.reason("cx", "Ready"))
+
+			if tc.sig == "" {
+				require.NoError(t, os.Remove(strings.TrimPrefix(f.SignatureURL, "file://")))
+			} else {
+				b.signed(f, tc.sig)
+			}
+			if !strings.HasPrefix(tc.want, "True") {
+				require.NoError(t, os.Remove(strings.TrimPrefix(f.URL, "file://"))) // a download would fail otherwise
+			}
+			for range 2 {
+				result, err := b.reconcile("cx")
+				require.NoError(t, err)
+				assert.Equal(t, tc.want, b.reason("cx", "Ready"))
+				assert.Equal(t, lookAgain, result.RequeueAfter)
+			}
+			if strings.HasPrefix(tc.want, "False") {
+				assert.Contains(t, b.message("cx", "Ready"), "looked at every 10 minutes")
+			}
+		})
+	}
 }
 
 func TestTheStatementAndTheArchiveStayAsLongAsAnUnfinishedJobNeedsTheImage(t *testing.T) {

@@ -80,7 +80,7 @@ func turns(old, next []metav1.Condition) bool {
 func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alpha1.FirmwareTemplateStatus {
 	return v1alpha1.FirmwareTemplateStatus{
 		ObservedGeneration: t.Generation,
-		Conditions:         status.Template(t, o.Status.Conditions, r.now()),
+		Conditions:         status.Template(o.Name, t, o.Status.Conditions, r.now()),
 		Nodes:              v1alpha1.TemplateNodes{Selected: t.Nodes, UpToDate: t.NodesApplied, OutOfDate: t.NodesNotApplied},
 		Devices: v1alpha1.TemplateDevices{
 			Matched: t.Matched, UpToDate: t.Applied, OutOfDate: t.NotApplied, Failed: t.Failed, Blocked: t.Blocked, Conflicting: t.Conflicting,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,7 +98,8 @@ func (n *Node) Schedule(ctx context.Context) error {
 	}
 	whose, err := n.whose(node)
 	shared := held.object != nil && held.object.Spec.Cordon
-	if err != nil || node != nil && (neighbour.Has(node) != "" || !shared && whose != ours && neighbour.Cordoned(node) != "") {
+	if err != nil || node != nil && (neighbour.Has(node) != "" && !(shared && neighbour.MayShare(node)) ||
+		!shared && whose != ours && neighbour.Cordoned(node) != "") {
 		return err
 	}
 	return n.create(ctx, whose)
@@ -108,11 +110,11 @@ func (n *Node) Schedule(ctx context.Context) error {
 func (n *Node) renew(ctx context.Context, held found) error {
 	o := held.object
 	if drained(o) {
-		state, err := n.ready(ctx, o)
+		node, err := n.node(ctx)
 		switch {
 		case err != nil:
 			return err
-		case state.Phase == step.MaintenanceBroken:
+		case ready(o, node).Phase == step.MaintenanceBroken:
 			return n.end(ctx, held)
 		}
 	}
@@ -162,7 +164,8 @@ func (n *Node) Fail(ctx context.Context, message string) error {
 }
 
 // Release ends our part: it deletes a NodeMaintenance of our own, and removes us from one of somebody else. Where ours was taken away and
-// left its cordon on the node, it requests another one, with which the cordon ends.
+// left its cordon on the node, it requests another one, with which the cordon ends. A maintenance that cordoned a node which somebody else has
+// by now stays until that ends; State says who it is.
 func (n *Node) Release(ctx context.Context) error {
 	held, err := n.find(ctx)
 	switch {
@@ -182,8 +185,8 @@ func (n *Node) Release(ctx context.Context) error {
 	case err != nil:
 		return err
 	case held.owned:
-		return n.giveBack(ctx, held, whose)
-	case held.object == nil && whose == ours:
+		return n.giveBack(ctx, held, node, whose)
+	case held.object == nil && whose == ours && neighbour.Has(node) == "":
 		return n.create(ctx, whose)
 	}
 	return nil
@@ -191,9 +194,11 @@ func (n *Node) Release(ctx context.Context) error {
 
 // giveBack ends a maintenance of our own. The maintenance-operator is told to leave a cordon that others need, and one that returns
 // what another maintenance left must have begun before it is deleted, or it ends without that.
-func (n *Node) giveBack(ctx context.Context, held found, whose cordon) error {
+func (n *Node) giveBack(ctx context.Context, held found, node *corev1.Node, whose cordon) error {
 	o := held.object
 	switch {
+	case whose != others && keeps(o, node) != "":
+		return nil // our cordon ends when they are done
 	case whose == ours && o.DeletionTimestamp == nil && !drained(o) && progress(o) < progressOf(mo.ConditionReasonCordon):
 		return nil
 	case whose == others && o.Annotations[InitialStateAnnotation] == "false":

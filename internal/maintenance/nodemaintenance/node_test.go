@@ -230,6 +230,35 @@ func TestOursIsQueuedBehindAnEndingMaintenanceOfAnother(t *testing.T) {
 	c.requirePhase(w, step.MaintenanceReady)
 }
 
+// An operator of NVIDIA says on the Node how far the upgrade is for which it has a maintenance. One that cannot be joined goes first. Who has the
+// node without a maintenance is not overtaken.
+func TestOursIsQueuedBehindTheMaintenanceOfAnUpgrade(t *testing.T) {
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		maintained  bool
+		requested   bool
+	}{
+		"in a maintenance": {nil, true, true},
+		"in none":          {nil, false, false},
+		"and kured has it": {map[string]string{"weave.works/kured-reboot-in-progress": "now"}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, interceptor.Funcs{})
+			if tc.maintained {
+				other := foreign()
+				other.Spec.DrainSpec = nil
+				require.NoError(t, c.Create(t.Context(), other))
+			}
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(n), n))
+			n.Labels, n.Annotations, n.Spec.Unschedulable = map[string]string{"nvidia.com/gpu-driver-upgrade-state": "validation-required"}, tc.annotations, true
+			require.NoError(t, c.Update(t.Context(), n))
+			require.NoError(t, c.window().Schedule(t.Context()))
+			assert.Equal(t, tc.requested, slices.ContainsFunc(c.all(), func(o mo.NodeMaintenance) bool { return o.Name == nodemaintenance.Name(node) }))
+		})
+	}
+}
+
 func TestJoiningOverwritesNobody(t *testing.T) {
 	raced := false
 	c := newCluster(t, interceptor.Funcs{

@@ -39,17 +39,33 @@ func (n *Node) State(ctx context.Context) (maintenance.State, error) {
 		return n.none(ctx, o) // the others return the node when they are done
 	case o.DeletionTimestamp != nil && !(held.joined && drained(o)):
 		return stateOf(step.MaintenanceEnding, "node maintenance %s is being deleted", o.Name), nil
+	}
+	node, err := n.node(ctx)
+	if err != nil {
+		return maintenance.State{}, err
+	}
+	state := stateOf(step.MaintenanceRequested, "node maintenance %s %s", o.Name, held.waitsFor())
+	switch {
 	case drained(o) && len(leftBehind(o)) > 0:
-		return stateOf(step.MaintenanceRequested, "node maintenance %s is ready, but its drain left pods on the node: %s; if they stay, delete them "+
-			"and the node maintenance", o.Name, text.Some(leftBehind(o), namedPods)), nil
+		state.Message = fmt.Sprintf("node maintenance %s is ready, but its drain left pods on the node: %s; if they stay, delete them "+
+			"and the node maintenance", o.Name, text.Some(leftBehind(o), namedPods))
 	case drained(o):
-		state, err := n.ready(ctx, o)
+		state = ready(o, node)
 		if held.owned && failed(o) && state.Phase == step.MaintenanceReady {
 			state.Phase, state.Message = step.MaintenanceRequested, fmt.Sprintf("node maintenance %s keeps the node out of service after a failure", o.Name)
 		}
-		return state, err
 	}
-	return stateOf(step.MaintenanceRequested, "node maintenance %s %s", o.Name, held.waitsFor()), nil
+	state.Message += keeps(o, node)
+	return state, nil
+}
+
+// keeps says, to be added to what is said of a maintenance, who else has a Node that one of our own cordoned; empty for nobody. Node may be nil.
+func keeps(o *mo.NodeMaintenance, node *corev1.Node) string {
+	if node == nil || !node.Spec.Unschedulable || o.Spec.RequestorID != v1alpha1.MaintenanceRequestorID || o.Annotations[InitialStateAnnotation] != "false" ||
+		neighbour.Has(node) == "" {
+		return ""
+	}
+	return "; " + neighbour.Keeps(node)
 }
 
 // waitsFor says what the maintenance-operator waits for. Its condition has no message.
@@ -92,16 +108,13 @@ const namedPods = 5
 
 // ready looks at the Node itself. The maintenance-operator cordons and drains it once and does not look again: a Node that
 // somebody uncordoned, or that was registered again, takes workloads under a maintenance that is ready.
-func (n *Node) ready(ctx context.Context, o *mo.NodeMaintenance) (maintenance.State, error) {
-	node, err := n.node(ctx)
+func ready(o *mo.NodeMaintenance, node *corev1.Node) maintenance.State {
 	switch {
-	case err != nil:
-		return maintenance.State{}, err
 	case node == nil:
-		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s does not exist", o.Name, n.NodeName), nil
+		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s does not exist", o.Name, o.Spec.NodeName)
 	case !node.Spec.Unschedulable:
 		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s is not cordoned; %s uncordoned it or "+
-			"it was registered again, and workloads may run there", o.Name, n.NodeName, neighbour.Somebody(node)), nil
+			"it was registered again, and workloads may run there", o.Name, o.Spec.NodeName, neighbour.Somebody(node))
 	}
 	state := stateOf(step.MaintenanceReady, "node maintenance %s is ready", o.Name)
 	if o.DeletionTimestamp != nil {
@@ -111,7 +124,7 @@ func (n *Node) ready(ctx context.Context, o *mo.NodeMaintenance) (maintenance.St
 	if o.Annotations[InitialStateAnnotation] == "false" {
 		state.Cordon = cordonOf(node)
 	}
-	return state, nil
+	return state
 }
 
 // cordon says whose the cordon of a Node is.
@@ -122,7 +135,7 @@ const (
 	unknown cordon = iota
 	// ours: a maintenance of the product made it.
 	ours
-	// others: somebody else needs it, who has signed the Node or has cordoned it since.
+	// others: somebody else has cordoned the Node since.
 	others
 )
 
@@ -136,8 +149,6 @@ func (n *Node) whose(node *corev1.Node) (cordon, error) {
 	switch {
 	case node == nil || !node.Spec.Unschedulable:
 		return unknown, nil
-	case len(neighbour.Signs(node)) > 0:
-		return others, nil
 	case n.Was == nil:
 		return unknown, nil
 	}
@@ -165,7 +176,11 @@ func (n *Node) none(ctx context.Context, other *mo.NodeMaintenance) (maintenance
 		case err != nil:
 			return maintenance.State{}, err
 		case whose == ours:
-			return stateOf(step.MaintenanceEnding, "the maintenance of node %s was removed by force and left the node cordoned", n.NodeName), nil
+			state := stateOf(step.MaintenanceEnding, "the maintenance of node %s was removed by force and left the node cordoned", n.NodeName)
+			if has := neighbour.Keeps(node); has != "" { // what ends the cordon is requested when they are done
+				state.Message += "; " + has
+			}
+			return state, nil
 		}
 	}
 	var is string

@@ -29,7 +29,7 @@ func (s *Store) pruneKept(just Manifest) error {
 		return err
 	}
 	entries = slices.DeleteFunc(entries, func(e Entry) bool { // the age of a damaged entry is not known
-		return e.Err != nil || e.Pinned || e.Unhealthy != just.Unhealthy || e.name == just.name()
+		return e.Err != nil || e.Pinned || e.Unhealthy != just.Unhealthy || e.name == just.name() || e.Name == just.Spares
 	})
 	slices.SortFunc(entries, newestFirst)
 	for _, e := range entries[min(len(entries), kept-1):] {

@@ -176,6 +176,8 @@ type Manifest struct {
 	Digest   string `json:"digest"`
 	Size     int64  `json:"size"`
 	Sequence uint64 `json:"sequence"`
+	// Spares is an entry of the device that this one does not displace, because it is to be restored; empty for none.
+	Spares string `json:"-"`
 }
 
 // ErrNone says that no matching image is archived.

@@ -61,7 +61,7 @@ func newBase(ctx context.Context, o Options) (base, error) {
 func (b base) scans(o Options, book discovery.Journal) discovery.Config {
 	return discovery.Config{
 		Node: o.Config.NodeName, Steps: steps.Enabled(b.catalog), Tools: b.tools, Interval: o.Config.ScanInterval, Host: b.hardware.Host,
-		Look: b.hardware.Look, Journal: book, Writes: b.hardware.Runner, Client: b.manager.GetClient(),
+		Look: b.hardware.Look, Journal: book, Writes: b.hardware.Runner, Client: b.manager.GetClient(), Reader: b.manager.GetAPIReader(),
 		Log: logr.FromSlogHandler(o.Log.Handler()).WithName("discovery"),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
@@ -64,13 +65,10 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	looked.Changed = disc.Changed
 	window := windowOf(direct, book, c, only)
 	reconciler := &job.Reconciler{
-		Client: base.manager.GetClient(), NodeName: c.NodeName, Journal: book, Maintenance: window, Looked: looked, Results: disc, Only: only,
-		Recorder: base.recorder(o), Catalog: base.catalog, StartTimeout: c.StartTimeout,
+		Client: base.manager.GetClient(), Reader: direct, NodeName: c.NodeName, Journal: book, Maintenance: window, Looked: looked, Results: disc, Only: only,
+		Recorder: base.recorder(o), Archive: host.Archive, Catalog: base.catalog, StartTimeout: c.StartTimeout,
 	}
-	checks := &health.Checks{
-		FS: hardware.FS, Runner: hardware.Runner, Launch: health.Launch(c.HostRoot), Timeout: c.CheckTimeout, Advise: reconciler.Advise,
-		Rest: min(30*time.Second, c.HealthTimeout/4),
-	}
+	checks := base.checks(c, reconciler.Advise)
 	cfg.Maintenance, cfg.Guard, cfg.Grace = window, guardOf(c, ownPod(direct, o)), writeGrace
 	cfg.Health = health.Checker{
 		Scanner: hardware, Node: readiness{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
@@ -89,6 +87,14 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	return executor{
 		engine: reconciler.Engine, jobs: reconciler, discovery: disc, archive: host.Archive, options: o, base: base,
 	}, nil
+}
+
+// checks are the executables of the administrator.
+func (b base) checks(c config.Daemon, advise func(health.Advice)) *health.Checks {
+	return &health.Checks{
+		FS: b.hardware.FS, Runner: b.hardware.Runner, Launch: health.Launch(c.HostRoot), Timeout: c.CheckTimeout, Advise: advise,
+		Rest: min(30*time.Second, c.HealthTimeout/4),
+	}
 }
 
 // applied returns the firmware a job last installed on a device.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -99,9 +100,18 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 			Machine: m.hardware, Drivers: m.hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
 			Applied: applied(host.Journal),
 		},
-		BootID: m.hardware.BootID, BootTook: systemd.Took, Kernel: m.hardware.KernelRelease, SinceBoot: reboot.SinceBoot,
+		BootID: m.hardware.BootID, BootTime: m.bootTime(systemd), Kernel: m.hardware.KernelRelease, SinceBoot: reboot.SinceBoot,
 		Kexec: func() (bool, error) { return sysfs.Kexec(m.hardware.FS) }, Limits: limits, Log: o.Log,
 	}, nil
+}
+
+// bootTime is how long the boot took by the firmware's clock and by that of the kernel.
+func (m machine) bootTime(systemd reboot.Host) func(context.Context) (step.BootTime, error) {
+	return func(ctx context.Context) (step.BootTime, error) {
+		firmware, firmwareErr := sysfs.ReadFirmwareTime(m.hardware.FS)
+		system, err := systemd.Took(ctx)
+		return step.BootTime{Firmware: firmware.Took, By: firmware.By, System: system}, errors.Join(firmwareErr, err)
+	}
 }
 
 // volatile says why the state directory is gone after a reboot; empty where it stays. Files in place of a machine are never rebooted.

@@ -98,7 +98,7 @@ func startNode(t *testing.T, access *rest.Config, node string, host *machine) (c
 	t.Helper()
 	mgr, err := daemon.NewManager(access, daemon.ManagerOptions{Node: node, ProbeAddress: "0", MetricsAddress: "0", Log: logr.Discard()})
 	require.NoError(t, err)
-	d := discovery.New(discovery.Config{Node: node, Interval: time.Hour, Host: host, Journal: emptyJournal{}, Writes: idle{}, Client: mgr.GetClient(), Log: logr.Discard()})
+	d := discovery.New(discovery.Config{Node: node, Interval: time.Hour, Host: host, Journal: emptyJournal{}, Writes: idle{}, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Log: logr.Discard()})
 	ctx, cancel := context.WithCancel(t.Context())
 	require.NoError(t, daemon.AddDiscovery(ctx, mgr, d))
 	done := make(chan error, 2)

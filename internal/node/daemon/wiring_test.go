@@ -98,7 +98,8 @@ func unreachable(t *testing.T) Options {
 		Config: config.Daemon{
 			Machine:  config.Machine{HostRoot: root, StateDir: stateDir, ToolPath: filepath.Join(root, "usr/bin")},
 			NodeName: "n1", UpdateStrategy: config.StrategyDaemon, Maintenance: config.MaintenanceOperator, Namespace: "ns", AllowUnconfined: true,
-			ScanInterval: 7 * time.Minute, BootTimeLimit: 8 * time.Minute, HealthTimeout: 9 * time.Minute, IsolationTimeout: 11 * time.Minute, CheckTimeout: 10 * time.Second,
+			ScanInterval: 7 * time.Minute, BootTimeLimit: 8 * time.Minute, HealthTimeout: 9 * time.Minute, IsolationTimeout: 11 * time.Minute, CheckTimeout: 10 * time.Second, StartTimeout: 12 * time.Minute,
+			StepPriorities:    config.StepPriorities{"nic.activate=719"},
 			ImageVerification: config.ImagesSignedIfKeys, ProbeAddress: "0", MetricsAddress: "0",
 		},
 		Access:  &rest.Config{Host: "https://127.0.0.1:1"},
@@ -126,6 +127,17 @@ func TestSettingsReachTheParts(t *testing.T) {
 	assert.Equal(t, 11*time.Minute, engine.Limits.Isolation)
 	assert.Same(t, taken.Journal, engine.Journal)
 	assert.Same(t, taken.Archive, engine.Archive)
+	for _, step := range base.catalog.All() {
+		if step.Key() == "nic.activate" {
+			assert.EqualValues(t, 719, step.Priority)
+		}
+	}
+	assert.Equal(t, 10*time.Second, base.checks(o.Config, nil).Timeout)
+	executor, err := newExecutor(t.Context(), o, taken.State, "only")
+	require.NoError(t, err)
+	assert.Equal(t, 12*time.Minute, executor.jobs.StartTimeout)
+	assert.Equal(t, "only", executor.jobs.Only)
+	assert.Same(t, taken.Archive, executor.jobs.Archive)
 	for way, want := range map[string]maintenance.Window{
 		config.MaintenanceOperator: &nodemaintenance.Node{Namespace: "ns", NodeName: "n1"},
 		config.MaintenanceDrain:    &drainrequest.Window{NodeName: "n1"},

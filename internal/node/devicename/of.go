@@ -13,7 +13,7 @@ const maxName = 253
 
 // Of is the name of the NodeDevice for a device of a node: "<node>-<class>-<unique id>", in lower case, with all but
 // letters and digits left out of the unique id; "<node>-bios" for the system firmware, of which a machine has one.
-// Where that is too long, or the unique id has nothing to offer, a readable beginning is followed by eight hexadecimal
+// Where that is too long, the unique id has nothing to offer, or is "bios", a readable beginning is followed by eight hexadecimal
 // digits of a hash.
 func Of(node string, id inventory.Identity) string {
 	prefix := node + "-" + strings.ToLower(string(id.Class))
@@ -24,7 +24,7 @@ func Of(node string, id inventory.Identity) string {
 		return hashed(prefix, "")
 	}
 	unique := alphanumeric(id.UniqueID)
-	if unique == "" {
+	if unique == "" || unique == "bios" { // "node-a-nic-bios" is the BIOS of node-a-nic
 		return hashed(prefix, strings.Join([]string{id.VendorID, id.DeviceID, id.Vendor, id.Model, id.SerialNumber, Where(id)}, "\x00"))
 	}
 	if name := prefix + "-" + unique; len(name) <= maxName {

@@ -22,6 +22,7 @@ func TestNameIsReadable(t *testing.T) {
 		"one BIOS a machine":      {inventory.Identity{Class: inventory.BIOS, UniqueID: "4C4C4544-0042"}, "n1-bios"},
 		"slot does not matter":    {inventory.Identity{Class: inventory.NIC, UniqueID: "b8cef6001234", PCI: []inventory.PCIAddress{{Bus: 3}}}, "n1-nic-b8cef6001234"},
 		"anonymous drive by hash": {inventory.Identity{Class: inventory.Disk, UniqueID: "--", Model: "QEMU", Node: "sda"}, "n1-disk-e8f03cf8"},
+		"not the BIOS of n1-disk": {inventory.Identity{Class: inventory.Disk, UniqueID: "BIOS"}, "n1-disk-8bb882f0"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tc.want, devicename.Of("n1", tc.id)) })
 	}

@@ -230,7 +230,7 @@ func lastKnown(f facts, d inventory.Device, taken map[string]bool) string {
 
 // inPlaceOf reports whether the device is of the known model and in its place.
 func inPlaceOf(d inventory.Device, known v1alpha1.NodeDeviceStatus) bool {
-	return known.Class == v1alpha1.DeviceClass(d.Class) && known.PCIID == pciID(d) &&
+	return known.Class == v1alpha1.DeviceClass(d.Class) && known.PCIID == pciID(d.VendorID, d.DeviceID) &&
 		len(d.PCI) > 0 && known.PCIAddress == d.PCI[0].String()
 }
 

@@ -27,7 +27,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 	}
 	out.ObservedGeneration = obj.Generation
 	out.Applied = applied(f.records, obj.Status, out.UniqueID)
-	out.Failure = failure(f, obj.Status, out.Applied, out.UniqueID)
+	out.Failure = failure(f, obj, out.Applied, out.UniqueID)
 	report := status.DeviceFacts{Node: f.node}
 	switch fail := out.Failure; {
 	case fail == nil:
@@ -36,7 +36,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 		observed.Unhealthy, observed.UnhealthyUnder = true, &fail.Request
 	default:
 		report.Failure = strings.TrimSuffix(fail.Reason+": "+fail.Message, ": ")
-		observed.FailedUnder, observed.FailedDigest = &fail.Request, desired.Digest(fail.Digest)
+		observed.FailedUnder, observed.FailedDigest, observed.Restored = &fail.Request, desired.Digest(fail.Digest), fail.Reason == v1alpha1.ReasonRestored
 	}
 	want := desired.Of(obj.Spec.Firmware, f.retry())
 	report.Desired, report.Observed, report.Verdict = want.Version, observed, plan.Decide(want, observed)
@@ -55,7 +55,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 func describe(d inventory.Device) v1alpha1.NodeDeviceStatus {
 	s := v1alpha1.NodeDeviceStatus{
 		Class:    v1alpha1.DeviceClass(d.Class),
-		UniqueID: text.Clip(d.UniqueID, 128), Vendor: text.Clip(d.Vendor, 128), PCIID: pciID(d),
+		UniqueID: text.Clip(d.UniqueID, 128), Vendor: text.Clip(d.Vendor, 128), PCIID: pciID(d.VendorID, d.DeviceID), SubsystemID: pciID(d.SubsystemVendorID, d.SubsystemDeviceID),
 		Model: text.Clip(d.Model, 128), BoardID: text.Clip(d.BoardID, 64), SerialNumber: text.Clip(d.SerialNumber, 128),
 	}
 	if len(d.PCI) > 0 {
@@ -75,12 +75,12 @@ func describe(d inventory.Device) v1alpha1.NodeDeviceStatus {
 	return s
 }
 
-// pciID is the API's form of the two ids; empty for a device that is not on the PCI bus.
-func pciID(d inventory.Device) string {
-	if d.VendorID == "" || d.DeviceID == "" {
+// pciID is the API's form of two ids; empty for a device that has none.
+func pciID(vendor, device string) string {
+	if vendor == "" || device == "" {
 		return ""
 	}
-	return strings.ToLower(text.Clip(d.VendorID, 4) + ":" + text.Clip(d.DeviceID, 4))
+	return strings.ToLower(text.Clip(vendor, 4) + ":" + text.Clip(device, 4))
 }
 
 func describeFirmware(f inventory.Firmware, driver, driverMessage string) *v1alpha1.ObservedFirmware {
@@ -121,8 +121,10 @@ func applied(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha
 
 // failure is what keeps images from a device: the mark of a job that left it unhealthy, until a person clears that, and otherwise its last
 // failed update. Where the journal knows of none, such as after the loss of the state directory, that of the object is kept, because it
-// must not vanish by accident: a mark until a person clears it, and a failed update until a later success.
-func failure(f facts, old v1alpha1.NodeDeviceStatus, applied *v1alpha1.AppliedFirmware, uniqueID string) *v1alpha1.DeviceFailure {
+// must not vanish by accident: a mark until a person clears it, and a failed update until a later success. A version that had no image when
+// other firmware was restored is kept away while it is the desired one.
+func failure(f facts, obj v1alpha1.NodeDevice, applied *v1alpha1.AppliedFirmware, uniqueID string) *v1alpha1.DeviceFailure {
+	old, want := obj.Status, obj.Spec.Firmware
 	record, known := f.records.devices[uniqueID]
 	mark, failed := unhealthyDevice(record.Unhealthy), failedFirmware(record.LastFailure)
 	if known && record.Attempts != nil { // a first update since then says nothing of earlier ones before it has ended
@@ -132,12 +134,15 @@ func failure(f facts, old v1alpha1.NodeDeviceStatus, applied *v1alpha1.AppliedFi
 		switch {
 		case old.IsUnhealthy():
 			mark = old.Failure
-		case old.Failure != nil && (applied == nil || applied.Time.Time.Before(old.Failure.Time.Time)):
+		case old.Failure != nil && (applied == nil || !applied.Time.Time.After(old.Failure.Time.Time)): // what is restored is both
 			failed = old.Failure
 		}
 	}
-	if mark != nil && !f.retry().Clears(&mark.Request) {
+	switch last := record.LastFailure; {
+	case mark != nil && !f.retry().Clears(&mark.Request):
 		return mark
+	case last != nil && last.Digest == "" && want != nil && string(inventory.NormalizeVersion(want.Version)) != last.Version:
+		return nil
 	}
 	return failed
 }

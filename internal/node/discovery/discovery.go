@@ -55,6 +55,8 @@ type Config struct {
 	Held func() maintenance.State
 	// Client reads the objects of this node from a cache.
 	Client client.Client
+	// Reader reads from the API server an object that the cache may lack because it is of another node.
+	Reader client.Reader
 	Log    logr.Logger
 }
 

@@ -151,7 +151,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 // restart is the daemon's: all it knows is in the journal and in the API.
 func (b *bench) restart() {
 	b.Discovery = discovery.New(discovery.Config{
-		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: b.host.look, Journal: b.book, Writes: b.busy, Steps: b.steps, Client: b.client,
+		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: b.host.look, Journal: b.book, Writes: b.busy, Steps: b.steps, Client: b.client, Reader: b.client,
 		Tools: b.tools, Log: logr.Discard(),
 	})
 }
@@ -480,6 +480,16 @@ func TestOneRefusedObjectDoesNotKeepAnotherFromTheTruth(t *testing.T) {
 	assert.NotEmpty(t, b.device(t, "n1-disk-bb").Status.Model)
 }
 
+func TestANameThatAnotherNodeTookIsSaid(t *testing.T) {
+	b := newBench(t, &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n1-bios"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n2"}})
+	require.ErrorContains(t, b.Refresh(t.Context()), "an object of node n2 has the name of a device of this node")
+	assert.Empty(t, b.device(t, "n1-bios").Status.Model)
+	assert.NotEmpty(t, b.device(t, "n1-nic-aa").Status.BoardID, "the others are reported")
+	require.NoError(t, b.client.Delete(t.Context(), b.device(t, "n1-bios")))
+	require.NoError(t, b.Publish(t.Context()))
+	assert.Equal(t, node, b.device(t, "n1-bios").Spec.NodeName)
+}
+
 func TestAnswersSpecWithoutScan(t *testing.T) {
 	b := newBench(t)
 	b.seen(t)
@@ -552,6 +562,33 @@ func TestClearedFailureIsGone(t *testing.T) {
 	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa"}}}
 	require.NoError(t, b.Publish(t.Context()))
 	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Failure)
+}
+
+// What a person restored stays as well while the source had no image of the desired version: until another version is desired, and where the
+// journal was lost.
+func TestRestoredOverAVersionWithoutImage(t *testing.T) {
+	b := newBench(t)
+	at := time.Now()
+	record := journal.Device{
+		UniqueID: "aa", LastApplied: &journal.Applied{Version: "1", Digest: "sha256:" + strings.Repeat("1", 64), Job: "restore", Time: at},
+		LastFailure: &journal.Failure{Version: "2", Reason: v1alpha1.ReasonRestored, Job: "restore", Time: at},
+	}
+	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": record}}
+	b.seen(t)
+	ready := func(version string) string {
+		d := b.device(t, "n1-nic-aa")
+		d.Spec.Firmware = &v1alpha1.DesiredFirmware{Version: version, Digest: v1alpha1.Digest("sha256:" + strings.Repeat("2", 64)), Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeAllow}
+		require.NoError(t, b.client.Update(t.Context(), d))
+		require.NoError(t, b.Publish(t.Context()))
+		d = b.device(t, "n1-nic-aa")
+		require.False(t, d.Status.IsUnhealthy())
+		return meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionReady).Reason
+	}
+	assert.Equal(t, v1alpha1.ReasonRestored, ready("2"))
+	assert.Equal(t, v1alpha1.ReasonPending, ready("3"), "another version is desired")
+	assert.Equal(t, v1alpha1.ReasonRestored, ready("2"))
+	b.book.view = journal.View{}
+	assert.Equal(t, v1alpha1.ReasonRestored, ready("2"), "a lost journal takes nothing away")
 }
 
 // An API server that was restored from a backup has the status of yesterday. The node says at once that it is at work, and one

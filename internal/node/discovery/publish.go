@@ -83,7 +83,8 @@ func (d *Discovery) act(ctx context.Context, f facts, c changes) error {
 	for _, obj := range c.create {
 		err := d.config.Client.Create(ctx, &obj, client.FieldOwner(v1alpha1.FieldOwnerDaemon))
 		switch s := c.update[obj.Name]; {
-		case apierrors.IsAlreadyExists(err): // the cache is behind; its event brings the next pass
+		case apierrors.IsAlreadyExists(err): // the cache is behind, and its event brings the next pass; or it has only objects of this node
+			failures = append(failures, d.taken(ctx, obj.Name))
 			delete(c.update, obj.Name)
 		case err != nil:
 			failures = append(failures, fmt.Errorf("create NodeDevice %s: %w", obj.Name, err))
@@ -122,6 +123,16 @@ func (d *Discovery) act(ctx context.Context, f facts, c changes) error {
 		return err
 	}
 	return client.IgnoreNotFound(fieldset.ApplyNode(ctx, d.config.Client, d.config.Node, *c.node))
+}
+
+// taken returns an error where an object of another node has the name that a device of this one needs.
+func (d *Discovery) taken(ctx context.Context, name string) error {
+	var other v1alpha1.NodeDevice
+	if err := d.config.Reader.Get(ctx, types.NamespacedName{Name: name}, &other); err != nil || other.Spec.NodeName == d.config.Node {
+		return client.IgnoreNotFound(err)
+	}
+	return fmt.Errorf("create NodeDevice %s: an object of node %s has the name of a device of this node, which is not reported while it does; "+
+		"find out who made it, then: kubectl delete nodedevice %[1]s", name, other.Spec.NodeName)
 }
 
 // answers reports whether the changes answer a request for a scan: that is said last, when the devices are as the scan found them.

@@ -113,6 +113,14 @@ func (f found) cordonedBy() string {
 	return f.node.Annotations[v1alpha1.CordonedAnnotation]
 }
 
+// too is what the operator says of who else has the drained node, to be added to what is said of it; empty for nobody.
+func (f found) too() string {
+	if f.answer.Message == "" {
+		return ""
+	}
+	return "; " + f.answer.Message
+}
+
 func (w *Window) state(f found) maintenance.State {
 	switch {
 	case !f.wanted():
@@ -126,9 +134,9 @@ func (w *Window) state(f found) maintenance.State {
 		return stateOf(step.MaintenanceBroken, "the node was drained, but the Node %s does not exist", w.NodeName)
 	case string(f.node.UID) != f.answer.NodeUID || !f.node.Spec.Unschedulable:
 		return stateOf(step.MaintenanceBroken, "the node was drained, but the Node %s is not cordoned; %s uncordoned it or it was "+
-			"registered again, and workloads may run there", w.NodeName, neighbour.Somebody(f.node))
+			"registered again, and workloads may run there%s", w.NodeName, neighbour.Somebody(f.node), f.too())
 	}
-	state := stateOf(step.MaintenanceReady, "the firmware-operator has drained the node")
+	state := stateOf(step.MaintenanceReady, "the firmware-operator has drained the node%s", f.too())
 	state.Node = string(f.node.UID)
 	return state
 }
@@ -136,7 +144,11 @@ func (w *Window) state(f found) maintenance.State {
 // unwanted is the state of a node whose maintenance was not requested, or is over.
 func (w *Window) unwanted(f found) maintenance.State {
 	if f.request != nil && (f.answer == nil || f.answer.State != v1alpha1.MaintenanceReleased) {
-		return stateOf(step.MaintenanceEnding, "waiting for the firmware-operator to return the node to service")
+		said := "waiting for the firmware-operator to return the node to service"
+		if f.answer != nil && f.answer.State == v1alpha1.MaintenanceDrained {
+			said = cmp.Or(f.answer.Message, said)
+		}
+		return stateOf(step.MaintenanceEnding, "%s", said)
 	}
 	if f.node != nil && !f.node.Spec.Unschedulable {
 		return maintenance.State{Phase: step.MaintenanceNone}

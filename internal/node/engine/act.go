@@ -135,7 +135,7 @@ func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 	if failure != nil {
 		return failed(s, failure.Reason, failure.Message)
 	}
-	img, err := x.image(ctx, u)
+	img, err := x.image(ctx, u, d)
 	if err == nil {
 		err = img.Verify()
 	}
@@ -236,7 +236,11 @@ func (x *execution) device(ctx context.Context, u journal.Update) (inventory.Dev
 	return d, drv, nil
 }
 
-func (x *execution) image(ctx context.Context, u journal.Update) (driver.Image, error) {
+// image is the verified image of an update, from a source or from the archive.
+func (x *execution) image(ctx context.Context, u journal.Update, d inventory.Device) (driver.Image, error) {
+	if u.Archived != "" {
+		return x.archived(u, d)
+	}
 	digest, err := inventory.ParseDigest(u.Digest)
 	if err != nil {
 		return driver.Image{}, driver.Rejectf("%v", err)

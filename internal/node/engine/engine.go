@@ -75,6 +75,8 @@ type Archive interface {
 	// Image returns the newest archived image of the version that is whole and was not archived from an unhealthy host, as
 	// a file to write back. It returns an error that wraps archive.ErrNone when there is none.
 	Image(uniqueID string, version inventory.Version) (driver.Image, archive.Manifest, error)
+	// Restorable returns the image of an entry by its name, as a file to write back, or an error that says why it must not be.
+	Restorable(entry string) (driver.Image, archive.Manifest, error)
 }
 
 // Journal remembers jobs and devices over the death of the process. *journal.Journal is one.
@@ -93,7 +95,7 @@ type Tasks interface {
 	Run(ctx context.Context, s step.Step, request journal.RequestedStep, device journal.Update) *step.Returned
 }
 
-// Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, Volatile, Free, MaxInMemory, BootTook, Kexec, Kernel, SinceBoot, Limits, Poll, Grace, Elapsed,
+// Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, Volatile, Free, MaxInMemory, BootTime, Kexec, Kernel, SinceBoot, Limits, Poll, Grace, Elapsed,
 // Now, Wait, Notify and Log.
 type Config struct {
 	Journal Journal
@@ -120,9 +122,8 @@ type Config struct {
 	MaxInMemory int64
 	// BootID reads the boot id of the running kernel.
 	BootID func() (string, error)
-	// BootTook is how long this boot of the host took until its own services could start; zero while that is not known, nil
-	// where it never is.
-	BootTook func(ctx context.Context) (time.Duration, error)
+	// BootTime is how long this boot of the host took, as far as that is known, with an error for the rest; nil where it never is.
+	BootTime func(ctx context.Context) (step.BootTime, error)
 	// Kexec reads whether the running kernel was started by another one; nil where nothing says so.
 	Kexec func() (bool, error)
 	// Kernel reads the release of the running kernel; nil where nothing says so.
@@ -163,7 +164,7 @@ type Snapshot struct {
 	// Cancelling says what the cancellation of the job waits for; nil where there is none, and where it waits for nothing.
 	Cancelling *Awaited
 	// Maintenance is how the node's maintenance stood when it was last asked.
-	Maintenance step.Maintenance
+	Maintenance maintenance.State
 	// Look is how that of a held node stood when somebody last looked at it; zero where nobody has.
 	Look maintenance.State
 	// Transition is false when only Percent changed.
@@ -260,7 +261,7 @@ func (e *Engine) Execute(ctx context.Context, job journal.Job) (journal.Job, err
 	if err := e.cfg.Journal.Save(job); err != nil {
 		return job, err
 	}
-	x := &execution{Engine: e, job: job, interrupted: true, since: e.cfg.Elapsed(), at: -2}
+	x := &execution{Engine: e, job: classified(job), interrupted: true, since: e.cfg.Elapsed(), at: -2}
 	x.publish(true)
 	defer x.retire()
 	for x.job.Record.Outcome == "" {
@@ -272,6 +273,20 @@ func (e *Engine) Execute(ctx context.Context, job journal.Job) (journal.Job, err
 		}
 	}
 	return x.job, nil
+}
+
+// classified fills in the classes of devices, which records had not at first: without them nothing that a device drives is blamed on it.
+func classified(job journal.Job) journal.Job {
+	job.Record = job.Record.Clone()
+	for i := range job.Record.Updates {
+		r := &job.Record.Updates[i]
+		for _, u := range job.Updates {
+			if u.Device == r.Device {
+				r.Class = cmp.Or(r.Class, u.Class)
+			}
+		}
+	}
+	return job
 }
 
 // ErrBusy says that another job runs on the host.
@@ -296,8 +311,8 @@ func inherit(job *journal.Job, held journal.Job) {
 }
 
 // Submit makes the job the next to be executed. A job that holds the node after its failure is superseded: the new one
-// goes on in the same maintenance and is measured against the same baseline, or a new one on the request of a person. One of type Steps supersedes nothing: it runs
-// while the node stays held. It returns ErrBusy while a job runs, and does nothing when the journal knows the job.
+// goes on in the same maintenance and is measured against the same baseline, or a new one on the request of a person. One that runs steps or
+// backs up supersedes nothing: it runs while the node stays held. It returns ErrBusy while a job runs, and does nothing when the journal knows the job.
 func (e *Engine) Submit(job journal.Job) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -318,7 +333,7 @@ func (e *Engine) Submit(job journal.Job) error {
 	switch {
 	case held == nil:
 		err = e.cfg.Journal.Save(job)
-	case len(job.Requested) > 0:
+	case len(job.Requested) > 0 || job.Backup:
 		job.Record, job.Baseline = step.Hold(job.Record), held.Baseline
 		err = e.cfg.Journal.Save(job)
 	default:

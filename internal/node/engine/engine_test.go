@@ -203,6 +203,18 @@ func TestReplansDeviceWithoutObject(t *testing.T) {
 	})
 }
 
+// A record of before records had classes, and one of a step, gets them: a BIOS is blamed for what it drives.
+func TestClassesOfOldRecords(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		j := m.Job("j", m.Add(inventory.BIOS, "bios", inventory.ActivateReboot))
+		j.Record.Updates[0].Class = ""
+		view := m.Run(j)
+		requireComplete(t, m, view, "j")
+		assert.Equal(t, inventory.BIOS, view.Job("uid-j").Record.Updates[0].Class)
+		assert.Empty(t, j.Record.Updates[0].Class, "the record of the caller is its own")
+	})
+}
+
 func TestOnlyActivatesStagedImage(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.BIOS, "bios", inventory.ActivateReboot)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -35,6 +36,10 @@ type execution struct {
 	copies map[string]int64
 	// reboots says that a device of the job takes its firmware at a reboot, as the running preflight found it.
 	reboots bool
+	// measured are the PCRs that the job's firmware is measured into, as the running preflight found it.
+	measured []int
+	// attended says that the host may wait for a person at its next boot, as the running preflight found it.
+	attended bool
 	// silent is for a job that never runs: it is journalled and not published.
 	silent bool
 	// moved is when the running step last made progress, and overdue the message when that is too long ago.
@@ -42,7 +47,7 @@ type execution struct {
 	overdue string
 	// waiting, maintenance and percent are only reported.
 	waiting     string
-	maintenance step.Maintenance
+	maintenance maintenance.State
 	percent     *int32
 	// replaced is a driver that checked an image for a device which another driver reads now; empty again from the next check.
 	replaced string
@@ -232,7 +237,7 @@ func (x *execution) askMaintenance(ctx context.Context, f *step.Facts) {
 		return
 	}
 	f.Maintenance, f.MaintenanceMessage = state.Phase, state.Message
-	x.maintenance = state.Phase
+	x.maintenance = state
 	switch {
 	case s.Kind == plan.Maintenance:
 		x.job.Node = state.Node // the next save makes it durable: that is the end of this step at the latest

@@ -26,8 +26,8 @@ type gate struct {
 	// long there has been no such complaint; until is when the host gives up.
 	isolated, without stretch
 	until             time.Time
-	// bootTook is how long the boot took, once that is known.
-	bootTook time.Duration
+	// boot is how long the boot took, once that is known.
+	boot step.BootTime
 	// question is the last question to the API server and the executables.
 	question question
 }
@@ -103,7 +103,7 @@ func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
 	if !g.clean.lasts {
 		x.askBoot(ctx)
 	}
-	f.BootTook, f.OtherKernel = g.bootTook, x.otherKernel()
+	f.Boot, f.BootBefore, f.OtherKernel = g.boot, x.baseline().Boot, x.otherKernel()
 	if g.clean.lasts || g.question.rests(x.cfg.Elapsed()) {
 		seen := *f
 		x.lookAtHost(ctx, &seen)
@@ -233,17 +233,52 @@ func union(a, b []step.Complaint) []step.Complaint {
 	return out
 }
 
-// askBoot asks how long the boot took. While that is not known nothing is blamed for it.
+// askBoot asks how long the boot took that the job asked for. What a person may have had a part in is not known, and neither is what the
+// firmware measured by a clock that ran before: no firmware has worked for longer than the reboot took.
 func (x *execution) askBoot(ctx context.Context) {
-	if x.cfg.BootTook == nil || x.job.Record.Reboots() == 0 {
+	if x.job.Record.Reboots() == 0 {
 		return
 	}
-	took, err := x.cfg.BootTook(ctx)
+	took := x.bootTime(ctx)
+	if x.baseline().Attended {
+		took.System = 0
+	}
+	if took.Firmware > x.rebootTook() {
+		took.Firmware, took.By = 0, ""
+	}
+	x.gate.boot = took
+}
+
+// rebootTook is how long the host needed from the last request for a reboot to the start of the kernel that runs, or until now where that
+// is not known.
+func (x *execution) rebootTook() time.Duration {
+	var asked time.Time
+	for _, s := range x.job.Record.Steps {
+		if s.Kind == plan.Reboot && s.Started != nil && s.Started.After(asked) {
+			asked = *s.Started
+		}
+	}
+	took := x.cfg.Now().Sub(asked)
+	if x.cfg.SinceBoot == nil {
+		return took
+	}
+	since, err := x.cfg.SinceBoot()
+	if err != nil {
+		x.cfg.Log.Debug("How long the kernel has run is not known", "job", x.job.Name, "err", err)
+	}
+	return took - since
+}
+
+// bootTime is how long the running boot took, as far as that is known. Nothing is blamed for what is not.
+func (x *execution) bootTime(ctx context.Context) step.BootTime {
+	if x.cfg.BootTime == nil {
+		return step.BootTime{}
+	}
+	took, err := x.cfg.BootTime(ctx)
 	if err != nil {
 		x.cfg.Log.Debug("How long the boot took is not known", "job", x.job.Name, "err", err)
-		return
 	}
-	x.gate.bootTook = took
+	return took
 }
 
 // otherKernel names the kernel that runs and that before the job, where both are known and differ.

@@ -28,7 +28,7 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 		return failed(s, step.JobRejected, x.cfg.Volatile)
 	}
 	ret := &step.Returned{}
-	x.arrays, x.replaced, x.copies, x.reboots = map[string]string{}, "", nil, false
+	x.arrays, x.replaced, x.copies, x.reboots, x.measured, x.attended = map[string]string{}, "", nil, false, nil, false
 	for _, u := range x.job.Updates {
 		drv, failure, again := x.check(ctx, u)
 		if failure != nil {
@@ -44,6 +44,12 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 	if ret.Failure == nil {
 		if err := x.room(); err != nil {
 			return again(failed(s, step.NodeDiskFull, err.Error()))
+		}
+	}
+	if ret.Failure == nil {
+		if failure, again := x.locked(ctx, ret); failure != nil {
+			failure.Step = plan.Preflight
+			return &step.Returned{Failure: failure, Again: again}
 		}
 	}
 	if ret.Failure == nil && x.reboots && !x.job.Record.Wrote() {
@@ -62,8 +68,8 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 // takeBaseline records what the host has. A complaint that exists already could not be told from one of the new firmware afterwards,
 // so the job waits until there is none. A job that goes on with the baseline of the one that held the node adds what is wrong now.
 func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
-	// What is wrong on a node that an earlier job holds is what the job is to mend.
-	mends := x.job.Record.Inherited
+	// What is wrong on a node that an earlier job holds, or to which a person has firmware restored, is what the job is to mend.
+	mends := x.job.Record.Inherited || x.job.Restores()
 	wrong, err := x.cfg.Health.Before(ctx)
 	switch {
 	case mends:
@@ -94,7 +100,16 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 			b.Before = append(b.Before, c.Subject)
 		}
 	}
-	b.Kernel, b.Kexec = x.kernel(), x.kexec()
+	b.Kexec = x.kexec()
+	switch kernel := x.kernel(); { // the boot before the first job on a held node is what the next ones are compared with as well
+	case b.Boot == step.BootTime{}:
+		b.Kernel, b.Boot = kernel, x.bootTime(ctx)
+	case kernel != b.Kernel:
+		b.Kernel, b.Boot.System = kernel, 0
+	}
+	if b.Attended = b.Attended || x.attended; b.Attended {
+		b.Boot.System = 0
+	}
 	for i := range b.Arrays {
 		b.Arrays[i].Drive = x.update(x.arrays[b.Arrays[i].Name]).UniqueID
 	}
@@ -117,7 +132,7 @@ func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Dri
 	if len(x.job.Requested) > 0 {
 		return drv, nil, false
 	}
-	if failure, err := x.history(u); failure != nil || err != nil {
+	if failure, err := x.history(u); u.Archived == "" && (failure != nil || err != nil) { // a restore is the way out of what failed before
 		if err != nil {
 			failure = &step.Failure{Reason: step.ReadFailed, Message: err.Error()}
 		}
@@ -143,6 +158,10 @@ func (x *execution) history(u journal.Update) (*step.Failure, error) {
 	case bad != nil && !cleared(bad.Retry):
 		return &step.Failure{Reason: step.DeviceUnhealthy,
 			Message: fmt.Sprintf("%s: job %s left it unhealthy: %s%s", u.Device, bad.Job, bad.Message, nextStep)}, nil
+	case last != nil && last.Reason == string(plan.ReasonRestored) && (last.Digest == u.Digest || last.Digest == "" && last.Version == u.Version) &&
+		!cleared(last.Retry): // the job was planned before the restore: nothing failed
+		return &step.Failure{Reason: step.JobRejected, Message: fmt.Sprintf("%s: a person restored other firmware in its place in job %s; to flash it, "+
+			"set spec.requests.retry of the node's NodeFirmware to a new value", u.Device, last.Job)}, nil
 	case last != nil && last.Digest == u.Digest && !cleared(last.Retry):
 		return &step.Failure{Reason: step.Quarantined,
 			Message: fmt.Sprintf("%s: this image failed on it in job %s: %s%s", u.Device, last.Job, last.Message, nextStep)}, nil
@@ -184,6 +203,7 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 		return nil, false
 	}
 	x.reboots = x.reboots || fw.Activation == inventory.ActivateReboot
+	x.measured = append(x.measured, u.Class.Measured()...)
 	if failure := x.switchedOff(u); failure != nil {
 		return failure, false
 	}
@@ -206,7 +226,7 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	case needs.Outcome == plan.DueActivation:
 		return nil, false
 	}
-	img, err := x.image(ctx, u)
+	img, err := x.image(ctx, u, d)
 	if err == nil {
 		err = img.Judge(drv.Check(ctx, d.Identity, img))
 	}

@@ -125,8 +125,19 @@ func (m *memory) committed() {
 						Version: u.Version, Digest: u.Digest, Origin: u.Origin, Job: m.job.Name, BootID: m.bootID, Time: m.now,
 					}
 				}
+				if u.Desired != nil {
+					d.LastFailure = m.displaced(u)
+				}
 			})
 		}
+	}
+}
+
+// displaced keeps the image that was desired when a person restored another one from being flashed over that.
+func (m *memory) displaced(u journal.Update) *journal.Failure {
+	return &journal.Failure{
+		Version: u.Desired.Version, Digest: u.Desired.Digest, Reason: string(plan.ReasonRestored),
+		Message: u.Version + " was restored in its place", Job: m.job.Name, Time: m.now, Retry: m.job.Retry,
 	}
 }
 
@@ -150,9 +161,26 @@ func (m *memory) unhealthy(devices []string, f step.Failure) {
 	}
 }
 
-// failed records the updates that must not be planned again without a person's request.
+// failed records the updates that must not be planned again without a person's request. What a person restored stays also where the node
+// is held for something that it does not explain.
 func (m *memory) failed(f step.Failure) {
+	for _, u := range m.job.Updates {
+		undone := m.job.Record.Rollback != nil && slices.Contains(m.job.Record.Rollback.Devices, u.Device)
+		if u.Archived != "" && u.Desired != nil && verified(m.job.Record, u.Device) && !undone {
+			m.change(u.UniqueID, func(d *journal.Device) { d.LastFailure = m.displaced(u) })
+		}
+	}
 	for _, u := range blamed(m.job, f) {
+		if u.Archived != "" { // it says nothing about the desired image, which must only wait while a person is needed
+			if !f.Held || u.Desired == nil {
+				continue
+			}
+			if u.Desired.Digest == "" {
+				m.change(u.UniqueID, func(d *journal.Device) { d.LastFailure = m.displaced(u) })
+				continue
+			}
+			u.Version, u.Digest = u.Desired.Version, u.Desired.Digest
+		}
 		m.change(u.UniqueID, func(d *journal.Device) { d.LastFailure = failedFirmware(m.job, u, f, m.now) })
 	}
 }
@@ -214,11 +242,20 @@ func verified(r step.Record, device string) bool {
 
 // NewRecord is the record of a job with these updates that has not begun.
 func NewRecord(steps plan.Catalog, updates []journal.Update) step.Record {
+	return newRecord(updates, steps.Steps)
+}
+
+// NewBackup is the record of a job that has not begun and reads the firmware of the devices into the archive.
+func NewBackup(steps plan.Catalog, devices []journal.Update) step.Record {
+	return newRecord(devices, steps.Backup)
+}
+
+func newRecord(updates []journal.Update, steps func([]plan.Target) []plan.Step) step.Record {
 	var targets []plan.Target
 	var wanted []step.Update
 	for _, u := range updates {
 		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class, Driver: u.Driver})
 		wanted = append(wanted, step.Update{Device: u.Device, Class: u.Class, Version: inventory.Version(u.Version)})
 	}
-	return step.New(steps.Steps(targets), wanted...)
+	return step.New(steps(targets), wanted...)
 }

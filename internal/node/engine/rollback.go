@@ -41,10 +41,14 @@ func (x *execution) archiveRunning(ctx context.Context, s step.Step) *step.Retur
 	if err != nil {
 		return again(failed(s, step.ArchiveFailed, err.Error()))
 	}
-	if known := view.Devices[u.UniqueID]; unjudged(known, d.Firmware.Running) {
+	ret := &step.Returned{From: d.Firmware.Running, Rollback: d.Firmware.Rollback, RollbackMessage: d.Firmware.RollbackMessage}
+	known := view.Devices[u.UniqueID]
+	switch doubtful := unjudged(known, d.Firmware.Running); {
+	case x.job.Backup:
+		return x.backup(ctx, s, d, drv, ret, doubtful)
+	case doubtful:
 		return x.earlier(s, d, known)
 	}
-	ret := &step.Returned{From: d.Firmware.Running, Rollback: d.Firmware.Rollback, RollbackMessage: d.Firmware.RollbackMessage}
 	switch d.Firmware.Rollback {
 	case inventory.RollbackReadBack:
 		return x.readBack(ctx, s, d, drv, ret)
@@ -56,6 +60,36 @@ func (x *execution) archiveRunning(ctx context.Context, s step.Step) *step.Retur
 	ret.Rollback = inventory.RollbackNone
 	ret.RollbackMessage = cmp.Or(ret.RollbackMessage, "the driver declares no way to restore it")
 	return ret
+}
+
+// backup reads what the device runs into the archive. A device that nothing can read is only named, unless it was to be backed up in any case.
+func (x *execution) backup(ctx context.Context, s step.Step, d inventory.Device, drv driver.Driver, ret *step.Returned, doubtful bool) *step.Returned {
+	switch {
+	case doubtful:
+		return failed(s, step.ArchiveFailed, fmt.Sprintf("an earlier job left %s in it, which no health check has found good: it is not backed up, "+
+			"because it must not be restored later", d.Firmware.Running))
+	case ret.Rollback == inventory.RollbackReadBack:
+		ret = x.readBack(ctx, s, d, drv, ret)
+	default:
+		ret = none(ret, "%s", cmp.Or(ret.RollbackMessage, "the driver "+drv.Name()+" cannot read its image"))
+	}
+	if ret.Failure == nil && ret.Rollback == inventory.RollbackNone && x.job.Record.RollbackRequired {
+		return failed(s, step.RollbackUnavailable, "its firmware was not backed up: "+ret.RollbackMessage)
+	}
+	return ret
+}
+
+// archived is the image that an update takes from the archive. One of other hardware is refused, and one that is damaged or evidence.
+func (x *execution) archived(u journal.Update, d inventory.Device) (driver.Image, error) {
+	img, m, err := x.cfg.Archive.Restorable(u.Archived)
+	switch {
+	case err != nil:
+		return img, driver.Rejectf("%v", err)
+	case m.UniqueID != u.UniqueID || m.Class != d.Class || m.Digest != u.Digest || inventory.NormalizeID(m.BoardID) != inventory.NormalizeID(d.BoardID):
+		return img, driver.Rejectf("%s of the archive is of %s %s, board %q, with the digest %s; the device is %s %s, board %q, and %s is to be restored",
+			u.Archived, m.Class, m.UniqueID, m.BoardID, m.Digest, d.Class, d.UniqueID, d.BoardID, u.Digest)
+	}
+	return img, nil
 }
 
 func again(ret *step.Returned) *step.Returned {
@@ -158,7 +192,7 @@ func holds(slots []inventory.Slot, v inventory.Version) bool {
 func (x *execution) atHand(ctx context.Context, s step.Step, d inventory.Device, drv driver.Driver, u journal.Update,
 	ret *step.Returned) *step.Returned {
 	if u.RollbackDigest == "" || u.FromVersion != string(ret.From) {
-		return none(ret, "no FirmwareSource holds an image of the running %s", ret.From)
+		return none(ret, "no FirmwareSource holds an image of the running %s that may be used: this node did not flash it, and no source named for the device describes it", ret.From)
 	}
 	digest, err := inventory.ParseDigest(u.RollbackDigest)
 	if err != nil {
@@ -196,7 +230,7 @@ func (x *execution) manifest(d inventory.Device, v inventory.Version, kind inven
 	}
 	return archive.Manifest{
 		UniqueID: d.UniqueID, Class: d.Class, Model: d.Model, BoardID: d.BoardID, Version: v, BootID: bootID, Rollback: kind,
-		Job: x.job.Name, Time: x.cfg.Now().UTC(),
+		Job: x.job.Name, Time: x.cfg.Now().UTC(), Spares: x.update(x.deviceOf(d.UniqueID)).Archived,
 	}, nil
 }
 

@@ -39,6 +39,9 @@ func (x *execution) disturbs(ctx context.Context, u journal.Update, d inventory.
 		return &step.Failure{Reason: step.UnhealthyBefore, Message: fmt.Sprintf(
 			"%s: nothing was changed, because %s; repair it or wait for it to recover; the update then continues automatically", u.Device, hold)}, true
 	}
+	if why := use.Forbids(*d.Firmware); why != "" {
+		return &step.Failure{Reason: step.NotUpdatable, Message: fmt.Sprintf("%s: nothing was changed, because %s", u.Device, why)}, false
+	}
 	for _, a := range use.Arrays {
 		if other, taken := x.arrays[a.Name]; taken {
 			return &step.Failure{Reason: step.HardwareChanged, Message: fmt.Sprintf(
@@ -65,6 +68,7 @@ func (x *execution) hold(ctx context.Context, d inventory.Device) string {
 
 // activateDevice activates the device. One that the host itself uses is activated without a reset, where it can be, and by a reboot
 // otherwise: a drive that did not come back from a reset would take its file systems with it, while a reboot unmounts them first.
+// What carries the node is activated by the reboot alone: nothing could report a drive that did not come back, or roll it back.
 func (x *execution) activateDevice(
 	ctx context.Context, d inventory.Device, drv driver.Driver, kind inventory.Activation,
 ) (inventory.Activation, error) {
@@ -73,11 +77,11 @@ func (x *execution) activateDevice(
 	if err != nil {
 		by = err.Error()
 	}
-	if by == "" {
+	if err == nil && use.MayReset() {
 		return drv.Activate(ctx, d.Identity, kind)
 	}
 	needs := kind
-	if live, ok := drv.(driver.LiveActivator); ok && kind == inventory.ActivateDeviceReset {
+	if live, ok := drv.(driver.LiveActivator); ok && kind == inventory.ActivateDeviceReset && err == nil && use.MayPause() {
 		if needs, err = live.ActivateLive(ctx, d.Identity); err != nil || needs == inventory.ActivateNone {
 			return needs, err
 		}

@@ -93,6 +93,41 @@ func TestADriveThatTheHostUsesIsActivatedByAReboot(t *testing.T) {
 	})
 }
 
+// A mirror survives a drive, but nothing on the node would say or undo what became of it.
+func TestADriveThatCarriesTheNodeIsActivatedByItsReboot(t *testing.T) {
+	for name, use := range map[string]inventory.Use{
+		"alone":    {By: []string{"sda2 is mounted on /"}, Carries: "/"},
+		"mirrored": {Arrays: []inventory.Array{{Name: "md0"}}, Carries: "/var/lib/etcd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+				id := m.Add(inventory.Disk, "disk0", inventory.ActivateDeviceReset)
+				m.Uses = &uses{of: map[string]inventory.Use{"disk0": use}}
+				j := requireComplete(t, m, m.Run(m.Job("j", id)), "j")
+				assert.Zero(t, m.Sim.Count(drivertest.OpActivate, "disk0"))
+				assert.Equal(t, 1, m.Sim.Count(drivertest.OpReboot, ""))
+				said := slices.ContainsFunc(j.Record.Steps, func(s step.Step) bool { return strings.Contains(s.Message, "it carries "+use.Carries+" of the node") })
+				assert.True(t, said)
+			})
+		})
+	}
+}
+
+func TestADriveThatWouldStartItsFirmwareUnderTheNodeIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.Add(inventory.Disk, "disk0", inventory.ActivateDeviceReset)
+		fw := m.Sim.Firmware("disk0")
+		fw.AtWrite = true
+		m.Sim.SetFirmware("disk0", fw)
+		other := m.Add(inventory.Disk, "disk1", inventory.ActivateNone)
+		m.Uses = &uses{of: map[string]inventory.Use{"disk0": {Carries: "/"}, "disk1": {By: []string{"sdb1 is mounted on /srv"}}}}
+		failed := requireFailed(t, m.Run(m.Job("j", id)), "j", step.NotUpdatable, false)
+		assert.Contains(t, failed.Record.Failure.Message, "boots from another drive")
+		assert.Zero(t, m.Sim.Count(drivertest.OpWrite, "disk0"))
+		requireComplete(t, m, m.Run(m.Job("other", other)), "other")
+	})
+}
+
 // What cannot be read is not absent.
 func TestADriveWhoseUseCannotBeReadIsNotTouched(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {

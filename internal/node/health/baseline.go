@@ -28,6 +28,10 @@ type Baseline struct {
 	Kernel string `json:"kernel,omitempty"`
 	// Kexec says that this kernel was started by another one.
 	Kexec bool `json:"kexec,omitempty"`
+	// Boot is how long the boot of the host took that ran then.
+	Boot step.BootTime `json:"boot,omitzero"`
+	// Attended says that the next boot may wait for a person who opens a disk, so that its time says nothing.
+	Attended bool `json:"attended,omitempty"`
 }
 
 // Device is one device of the baseline.

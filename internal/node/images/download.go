@@ -28,7 +28,7 @@ var errDone = errors.New("not retried")
 
 // errWrong marks an image that was received whole and has another digest. It says nothing about the image that is wanted:
 // what lies on the way, or the disk of the image server, is at fault.
-var errWrong = errors.New("the image server sent something else than the image; nothing was flashed, and it is fetched again after a pause")
+var errWrong = errors.New("the image server sent something other than the image; nothing was flashed, and it is fetched again after a pause")
 
 // download fetches an image into the directory. It continues as long as attempts make progress.
 func (s *Store) download(ctx context.Context, digest inventory.Digest) error {

@@ -51,7 +51,7 @@ func newScene(t *testing.T, answer http.HandlerFunc, change ...func(*images.Conf
 	dir := t.TempDir()
 	s.config = images.Config{
 		Dir: filepath.Join(dir, "images"), Server: server.URL, CAFile: filepath.Join(dir, "ca.crt"),
-		TokenFile: filepath.Join(dir, "token"), StallTimeout: time.Second,
+		TokenFile: filepath.Join(dir, "token"), StallTimeout: time.Minute,
 		Wait: func(ctx context.Context, _ int) error { s.waits++; return ctx.Err() },
 	}
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -213,8 +213,8 @@ func TestFetchSaysWhyThereIsNoImage(t *testing.T) {
 			w.WriteHeader(200)
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
-		}, class: images.ErrUnavailable, says: "received nothing for 50ms", asked: 2,
-			change: func(c *images.Config) { c.StallTimeout, c.Attempts = 50*time.Millisecond, 2 }},
+		}, class: images.ErrUnavailable, says: "received nothing for 1s", asked: 2,
+			change: func(c *images.Config) { c.StallTimeout, c.Attempts = time.Second, 2 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.change == nil {

@@ -23,15 +23,30 @@ func (r *Reconciler) newJob(f state) journal.Job {
 	if r.StartTimeout > 0 {
 		j.Deadline = f.now.Add(r.StartTimeout)
 	}
-	if o.Spec.Task.Type == v1alpha1.JobTypeSteps {
+	switch o.Spec.Task.Type {
+	case v1alpha1.JobTypeSteps:
 		r.request(&j, f)
 		return j
-	}
-	for _, u := range o.Spec.Task.Devices {
-		j.Updates = append(j.Updates, updateOf(u, f.devices[u.Name]))
+	case v1alpha1.JobTypeBackup:
+		j.Backup = true
+		j.Updates, _ = backups(f)
+		j.Record = engine.NewBackup(r.Catalog, j.Updates)
+		j.Record.RollbackRequired = len(o.Spec.Task.Devices) > 0 || !slices.ContainsFunc(j.Updates, func(u journal.Update) bool { return readable(f.devices[u.Device]) })
+		return j
+	case v1alpha1.JobTypeRestore:
+		j.Updates, _ = restores(f) // a job that must not begin is refused, and never submitted
+	default:
+		for _, u := range o.Spec.Task.Devices {
+			d := f.devices[u.Name]
+			if !f.wishes.goesBack(u, d, f.records[d.Status.UniqueID]) {
+				u.RollbackDigest = ""
+			}
+			j.Updates = append(j.Updates, updateOf(u, d))
+		}
 	}
 	j.Record = engine.NewRecord(r.Catalog, j.Updates)
 	j.ProtectionRequired = o.Spec.Task.Require.Has(v1alpha1.RequireWriteProtection)
+	j.UnlockRequired = o.Spec.Task.Require.Has(v1alpha1.RequireUnlock)
 	j.Record.RollbackRequired = o.Spec.Task.Require.Has(v1alpha1.RequireRollback)
 	return j
 }

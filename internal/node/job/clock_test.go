@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -101,4 +104,45 @@ func TestUncordonIsNamed(t *testing.T) {
 	version := d.get("j").ResourceVersion
 	require.NoError(t, d.reconcile("j"))
 	assert.Equal(t, version, d.get("j").ResourceVersion)
+}
+
+// Who takes a node in the middle of a job is named on the job, also while it holds the node.
+func TestWhoTakesTheNodeMeanwhileIsNamed(t *testing.T) {
+	const has = "NodeHealthCheck-gpu has the node too"
+	for name, fails := range map[string]bool{"while it runs": false, "while it holds the node": true} {
+		t.Run(name, func(t *testing.T) {
+			d := newDaemon(t)
+			id := d.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+			if fails {
+				d.Sim.Inject("nic0", drivertest.FailWrite)
+			}
+			d.create("j", id)
+			d.admit("j")
+			var said []string
+			note := func() {
+				if c := condition(d.get("j"), v1alpha1.ConditionMaintenanceReady); c != nil && c.Status == metav1.ConditionTrue {
+					said = append(said, c.Message)
+				}
+			}
+			d.OnSnapshot = func(s engine.Snapshot) {
+				d.r.Notify(s)
+				if c := s.Job.CurrentStep(); !fails && c != nil && c.Kind == plan.Flash && c.State == step.Running {
+					d.Window.Change(func() { d.Window.Message = has })
+				}
+				require.NoError(t, d.reconcile("j"))
+				note()
+			}
+			require.NoError(t, d.reconcile("j"))
+			d.work()
+			require.NoError(t, d.reconcile("j"))
+			if fails {
+				note()
+				d.Window.Change(func() { d.Window.Message = has })
+				require.NoError(t, d.reconcile("j"))
+				require.NoError(t, d.reconcile("j"))
+				note()
+			}
+			assert.Equal(t, []string{"The node is out of service.", has + "."}, slices.Compact(said))
+		})
+	}
 }

@@ -59,13 +59,16 @@ func decide(f state) verdict {
 		return leave // the operator lets it go: often it was replaced, and a record of that would keep its updates from being planned
 	case isToStop(f.object):
 		return cancelUnstarted
-	case f.object.Admitted() && f.busy == "" && f.mine && refusal(f) != nil:
+	case f.mayBegin() && refusal(f) != nil:
 		return refuse
-	case f.object.Admitted() && f.busy == "" && f.mine:
+	case f.mayBegin():
 		return submit
 	}
 	return queue
 }
+
+// mayBegin reports whether this process may begin the job now.
+func (f state) mayBegin() bool { return f.object.MayBegin() && f.busy == "" && f.mine }
 
 // isToStop reports whether a person cancelled the job, or deleted it, which asks for the same. A job whose object is simply not
 // there goes on: nobody asked to stop it, and an API server that was restored from a backup may have lost it.
@@ -83,14 +86,29 @@ func isForced(j *v1alpha1.FirmwareJob) bool {
 }
 
 // refusal says why a job must not be carried out although it was admitted; nil when it may. A FirmwareJob is believed only
-// as far as it agrees with the rest: an update with what the operator assigned to its device, and any job with the journal.
+// as far as it agrees with the rest: an update with what the operator assigned to its device and with what a person wants for it, and any
+// job with the journal.
 func refusal(f state) *step.Failure {
 	if f.startedBefore() {
 		return lost(f)
 	}
+	switch f.object.Spec.Task.Type {
+	case v1alpha1.JobTypeBackup:
+		_, failure := backups(f)
+		return failure
+	case v1alpha1.JobTypeRestore:
+		_, failure := restores(f)
+		return failure
+	}
 	for _, u := range f.object.Spec.Task.Devices {
 		if d, known := f.devices[u.Name]; known { // the preflight refuses one that is not
-			if failure := disagreement(u, d); failure != nil {
+			failure := disagreement(u, d)
+			if failure == nil && !runsAlready(u, d) {
+				if why := f.wishes.unwanted(d); why != "" {
+					failure = &step.Failure{Reason: step.JobRejected, Message: "the job is no longer wanted: " + why}
+				}
+			}
+			if failure != nil {
 				failure.Step, failure.Device = plan.Preflight, u.Name
 				failure.Message = fmt.Sprintf("%s: %s; nothing was written. Assign the version by a template or a pin, which plans a new job",
 					u.Name, failure.Message)
@@ -99,6 +117,12 @@ func refusal(f state) *step.Failure {
 		}
 	}
 	return nil
+}
+
+// runsAlready reports whether the device runs the version of the job and has no other one stored: such a job flashes nothing, and judges.
+func runsAlready(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) bool {
+	fw := d.Status.Firmware
+	return fw != nil && (fw.Stored == "" || fw.Stored == fw.Running) && inventory.NormalizeVersion(fw.Running) == inventory.NormalizeVersion(u.Version)
 }
 
 // lost is the failure of a job that was begun and that the journal does not have. Where the node is out of service and no other job

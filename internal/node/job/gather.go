@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -36,6 +37,14 @@ type state struct {
 	release, retry plan.Clearance
 	// devices of the node by name, for a job that is not known yet.
 	devices map[string]v1alpha1.NodeDevice
+	// wishes of people for these devices; none while the job may not begin.
+	wishes wishes
+	// records are what the journal says of the devices by unique id, for an update or a restore that is not known yet.
+	records map[string]journal.Device
+	// entries are what is archived, device by device and the newest first, and stays the job that holds the node, nil for none: for a
+	// restore that is not known yet.
+	entries []archive.Entry
+	stays   *journal.Job
 	now     time.Time
 }
 
@@ -75,6 +84,17 @@ func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
 	}
 	if err == nil && f.mine && view.Active() == nil && f.startedBefore() && (!f.object.Ended() || f.object.Held()) {
 		f.outOfService, err = r.outOfService(ctx)
+	}
+	if err != nil || !f.mayBegin() || f.object.Ended() || f.startedBefore() || isToStop(f.object) {
+		return f, err
+	}
+	switch f.object.Spec.Task.Type {
+	case v1alpha1.JobTypeUpdate:
+		f.records = view.Devices
+		f.wishes, err = r.gatherWishes(ctx, f)
+	case v1alpha1.JobTypeRestore:
+		f.records, f.stays = view.Devices, view.Held()
+		f.entries, err = r.Archive.List()
 	}
 	return f, err
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -52,7 +53,7 @@ func (d *daemon) heldWith(name string) string {
 	assert.Equal(d.T, v1alpha1.ReasonJobRejected, got.FailureReason())
 	assert.NotEmpty(d.T, d.Window.Failed, "the maintenance says so")
 	held := condition(got, v1alpha1.ConditionHeld).Message
-	for _, says := range []string{"Node n1 stays out of service", "spec.requests.retry of nodefirmware/n1", "spec.requests.release"} {
+	for _, says := range []string{"Node n1 stays out of service", wayout.Retry(nodeName), wayout.Request("nfw", nodeName, "release")} {
 		assert.Contains(d.T, held, says)
 	}
 	return condition(got, v1alpha1.ConditionFailed).Message

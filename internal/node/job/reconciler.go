@@ -20,6 +20,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -35,7 +36,9 @@ type Results interface {
 // its Notify is for Config.Notify.
 type Reconciler struct {
 	// Client reads from a cache that holds this node's FirmwareJobs, NodeDevices and its NodeFirmware.
-	Client      client.Client
+	Client client.Client
+	// Reader reads from the API server itself.
+	Reader      client.Reader
 	NodeName    string
 	Journal     *journal.Journal
 	Engine      *engine.Engine
@@ -44,6 +47,10 @@ type Reconciler struct {
 	Looked   *maintenance.Looked
 	Results  Results
 	Recorder events.EventRecorder
+	// Archive lists what can be restored, device by device and the newest first.
+	Archive interface {
+		List() ([]archive.Entry, error)
+	}
 	// Catalog holds the steps of this host.
 	Catalog plan.Catalog
 	// Only names the one job this process may begin; empty for any. Jobs in the journal are finished in any case.
@@ -242,7 +249,7 @@ func (o *Observer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 }
 
 func waitsFor(object *v1alpha1.FirmwareJob) string {
-	if !object.Admitted() {
+	if !object.MayBegin() {
 		return "The job waits for its admission."
 	}
 	return "The job waits for the pod that executes it. The daemon of this node executes none (--update-strategy=pod); " +

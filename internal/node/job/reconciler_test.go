@@ -62,9 +62,9 @@ func (d *daemon) restart(dir string) {
 	d.T.Cleanup(func() { _ = d.journal.Close() })
 	d.Engine = d.NewEngine(d.journal)
 	d.r = &job.Reconciler{
-		Client: d.env.Client, NodeName: nodeName, Journal: d.journal, Engine: d.Engine, Maintenance: d.Window, Results: d,
+		Client: d.env.Client, Reader: d.env.Client, NodeName: nodeName, Journal: d.journal, Engine: d.Engine, Maintenance: d.Window, Results: d,
 		Looked:   &maintenance.Looked{Changed: func() { d.looked++ }},
-		Recorder: d.events,
+		Recorder: d.events, Archive: d.Machine.Archive,
 	}
 }
 
@@ -86,8 +86,6 @@ func (d *daemon) create(name string, ids ...inventory.Identity) *v1alpha1.Firmwa
 	return o
 }
 
-var fromTemplate = []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", UID: "x", Rule: "r"}}
-
 func (d *daemon) device(u journal.Update) {
 	o := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: u.Device}, Spec: v1alpha1.NodeDeviceSpec{NodeName: nodeName}}
 	if client.IgnoreAlreadyExists(d.env.Client.Create(d.T.Context(), o)) != nil {
@@ -97,8 +95,9 @@ func (d *daemon) device(u journal.Update) {
 	o.Spec.Firmware = &v1alpha1.DesiredFirmware{
 		Version: u.Version, Digest: v1alpha1.Digest(u.Digest), Downgrade: v1alpha1.DowngradeForbid, Policy: v1alpha1.PolicyApply,
 	}
-	o.Spec.Origin = fromTemplate
+	o.Spec.Origin = []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: o.Name, UID: "x", Rule: "r"}}
 	require.NoError(d.T, d.env.Client.Update(d.T.Context(), o))
+	apitest.Want(d.T, d.env.Client, o.Name, v1alpha1.DeviceClass(u.Class), *o.Spec.Firmware)
 	o.Status.Class, o.Status.UniqueID = v1alpha1.DeviceClass(u.Class), u.UniqueID
 	o.Status.Firmware = &v1alpha1.ObservedFirmware{Running: u.FromVersion, Driver: "sim", VersionFormat: v1alpha1.VersionFormatDotted}
 	require.NoError(d.T, d.env.Client.Status().Update(d.T.Context(), o))
@@ -365,7 +364,7 @@ func TestJobOfReleasingNodeSaysSo(t *testing.T) {
 	require.NoError(t, d.reconcile("j"))
 	got := d.get("j")
 	assert.Contains(t, condition(got, v1alpha1.ConditionReady).Message, "Step release runs.")
-	assert.NotContains(t, condition(got, v1alpha1.ConditionHeld).Message, "spec.requests.release")
+	assert.NotContains(t, condition(got, v1alpha1.ConditionHeld).Message, "kubectl")
 	assert.True(t, got.Held(), "it counts until the node is back")
 	assert.Equal(t, ended, got.Status.CompletionTime)
 	apitest.RequireStatus(t, got, kstatus.InProgressStatus)

@@ -57,10 +57,10 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 			u := update{Name: "nic", UniqueID: "u", FromVersion: "1.0", Version: "2.0", Digest: image("a")}
 			d := device{
 				ObjectMeta: metav1.ObjectMeta{Name: "nic"},
-				Spec: v1alpha1.NodeDeviceSpec{Firmware: &v1alpha1.DesiredFirmware{
+				Spec: v1alpha1.NodeDeviceSpec{Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}}, Firmware: &v1alpha1.DesiredFirmware{
 					Version: "2.0", Digest: image("a"), Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
 				}},
-				Status: v1alpha1.NodeDeviceStatus{UniqueID: "u", Firmware: &v1alpha1.ObservedFirmware{
+				Status: v1alpha1.NodeDeviceStatus{UniqueID: "u", Class: v1alpha1.ClassNIC, Firmware: &v1alpha1.ObservedFirmware{
 					Running: "1.0", Driver: "sim", VersionFormat: v1alpha1.VersionFormatDotted,
 				}},
 			}
@@ -72,7 +72,7 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 			}
 			got := refusal(state{
 				object:  &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []update{u}}}},
-				devices: map[string]device{"nic": d},
+				devices: map[string]device{"nic": d}, wishes: granted(d),
 			})
 			if c.want == none {
 				assert.Nil(t, got)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
@@ -53,9 +55,9 @@ func QueuedStatus(why, node string, old v1alpha1.FirmwareJobStatus, generation i
 func facts(s engine.Snapshot, node string) status.JobFacts {
 	r := s.Job.Record
 	f := status.JobFacts{
-		Waiting: s.Waiting, Maintenance: s.Maintenance, MaintenanceEnded: s.Job.MaintenanceEnded != nil,
+		Name: s.Job.Name, Waiting: s.Waiting, Maintenance: s.Maintenance.Phase, MaintenanceEnded: s.Job.MaintenanceEnded != nil,
 		Outcome: r.Outcome, Failure: r.Failure, Held: s.Job.Held(), Look: s.Look, Node: node, Released: r.Released,
-		SupersededBy: s.Job.SupersededBy, Summary: summary(s.Job), Rollback: r.Rollback, Overdue: s.Overdue,
+		SupersededBy: s.Job.SupersededBy, Summary: summary(s.Job), Slow: slow(s.Job), Rollback: r.Rollback, Overdue: s.Overdue,
 	}
 	if c := s.Cancelling; c != nil {
 		f.Cancelling, f.CancelForce, f.GraceUntil = c.Reason, c.Force, c.Until
@@ -72,13 +74,16 @@ func facts(s engine.Snapshot, node string) status.JobFacts {
 		f.Unwatched = b.Unwatched
 	}
 	for _, st := range r.Steps {
+		if st.Kind == plan.Preflight && st.Returned != nil {
+			f.Locked = st.Returned.Message
+		}
 		if st.Kind == plan.Maintenance {
 			f.MaintenanceRequested = st.Attempt > 0
-			if st.State == step.Succeeded && s.Maintenance == step.MaintenanceUnknown {
+			if st.State == step.Succeeded && s.Maintenance.Phase == step.MaintenanceUnknown {
 				f.Maintenance = step.MaintenanceReady // as the journal has it; the API server was not asked in this step
 			}
 			if st.State == step.Succeeded {
-				f.MaintenanceSaid = st.Message
+				f.MaintenanceSaid = cmp.Or(said(s.Look), said(s.Maintenance), st.Message)
 			}
 		}
 	}
@@ -86,6 +91,14 @@ func facts(s engine.Snapshot, node string) status.JobFacts {
 		f.Step = strings.TrimSpace(string(current.Kind) + " " + current.Device)
 	}
 	return f
+}
+
+// said is what a maintenance says that is ready, which may name who else has the node by then.
+func said(m maintenance.State) string {
+	if m.Phase == step.MaintenanceReady {
+		return m.Message
+	}
+	return ""
 }
 
 // archived reports whether every archive step has ended, and which devices have no way back.
@@ -130,8 +143,12 @@ var evidences = map[step.Evidence]v1alpha1.Evidence{
 }
 
 func summary(j journal.Job) string {
-	if len(j.Requested) > 0 {
+	switch {
+	case len(j.Requested) > 0:
 		return "Every step was run."
+	case j.Backup:
+		_, without := archived(j.Record)
+		return fmt.Sprintf("The firmware of %d of %s was backed up.", len(j.Updates)-len(without), text.Quantity(len(j.Updates), "device", "devices"))
 	}
 	switch n := len(j.Updates); n {
 	case 1:
@@ -139,6 +156,14 @@ func summary(j journal.Job) string {
 	default:
 		return fmt.Sprintf("%d devices run their target.", n)
 	}
+}
+
+// slow says that the node boots slowly since the job: a gate that passes has no other complaint.
+func slow(j journal.Job) string {
+	if v := j.Verdict(); v != nil && v.Result == journal.Healthy {
+		return strings.Join(v.Complaints, "; ")
+	}
+	return ""
 }
 
 func steps(s engine.Snapshot) []v1alpha1.JobStep {

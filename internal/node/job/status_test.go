@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
@@ -99,4 +100,31 @@ func TestReportsLargeJobBriefly(t *testing.T) {
 	require.GreaterOrEqual(t, at, 0, "the failed step is listed")
 	assert.Equal(t, j.Record.Steps[failed].Device, got.Steps[at].Device)
 	assert.Greater(t, len(got.Steps), 20)
+}
+
+// What the preflight of a job that goes on has to say about the disks of the node is in its condition Protected.
+func TestPassphraseIsReported(t *testing.T) {
+	j := journal.Job{Name: "j", Updates: []journal.Update{{Device: "bios", Version: "2.0"}}, Record: step.New([]plan.Step{{Kind: plan.Preflight}, {Kind: plan.Flash, Device: "bios"}})}
+	j.Record.Steps[0].State, j.Record.Steps[0].Returned = step.Succeeded, &step.Returned{Message: "only the TPM opens sda3"}
+	got := job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now())
+	protected := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionProtected)
+	require.NotNil(t, protected)
+	assert.Contains(t, protected.Message, "only the TPM opens sda3")
+}
+
+// A node that boots slowly since its update is up: the job is complete, and its message and its verdict say so.
+func TestSlowBootIsReported(t *testing.T) {
+	const slow = "the node took 5m0s to boot, 1m0s before the update"
+	j := journal.Job{Name: "j", Updates: []journal.Update{{Device: "nic", Version: "2.0"}}}
+	j.Record.Outcome = step.Complete
+	j.Record.Verdict = &step.Verdict{Healthy: true, BootID: "boot-3", Complaints: []step.Complaint{{Subject: step.Subject{Kind: step.BootSubject}, Message: slow}}}
+	got := job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now())
+	assert.Equal(t, []string{slow}, got.Verdict.Complaints)
+	complete := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionComplete)
+	require.NotNil(t, complete)
+	assert.Equal(t, "nic runs 2.0. The node took 5m0s to boot, 1m0s before the update.", complete.Message)
+
+	j.Record.Verdict.Healthy = false
+	assert.NotContains(t, meta.FindStatusCondition(job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now()).Conditions,
+		v1alpha1.ConditionReady).Message, "to boot")
 }

@@ -23,6 +23,8 @@ type Job struct {
 	Updates []Update `json:"updates"`
 	// Requested are the steps of a job of type Steps. Its Updates only name the devices the steps work on.
 	Requested []RequestedStep `json:"requested,omitempty"`
+	// Backup says that the job reads firmware into the archive and changes nothing.
+	Backup bool `json:"backup,omitempty"`
 	// Retry is the request to retry that is in force for the job; failures of the job are recorded with it. It is nil only
 	// before the job is accepted.
 	Retry *string `json:"retry,omitempty"`
@@ -53,6 +55,8 @@ type Job struct {
 	Guard *Guard `json:"guard,omitempty"`
 	// ProtectionRequired refuses the job's updates where the end of the daemon's container would end a write.
 	ProtectionRequired bool `json:"protectionRequired,omitempty"`
+	// UnlockRequired refuses the job's updates where an encrypted disk of the node would not open by itself afterwards.
+	UnlockRequired bool `json:"unlockRequired,omitempty"`
 	// Exposed is what could have ended a write of the job; nil where every write so far was protected, or nothing is known.
 	Exposed *Exposed `json:"exposed,omitempty"`
 	// Node identifies the Node that the job took out of service; empty until then, and where there is no cluster.
@@ -112,6 +116,16 @@ type Update struct {
 	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
 	// Origin lists the objects that the update comes from.
 	Origin []Origin `json:"origin,omitempty"`
+	// Archived is the entry of the archive that holds the image, for an update that restores it; empty where a source has the image.
+	Archived string `json:"archived,omitempty"`
+	// Desired is what would be flashed over the restored image; nil for nothing.
+	Desired *Desired `json:"desired,omitempty"`
+}
+
+// Desired is firmware that a device should run. It has no digest where no image is known.
+type Desired struct {
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
 }
 
 // Origin is one object that the firmware of a device comes from, as it was then.
@@ -184,6 +198,11 @@ func (j Job) Clearance() plan.Clearance {
 func (j Job) Held() bool {
 	f := j.Record.Failure
 	return f != nil && f.Held && !j.Record.Released && j.SupersededBy == "" && j.Record.Outcome != ""
+}
+
+// Restores reports whether the job writes back what the archive holds.
+func (j Job) Restores() bool {
+	return slices.ContainsFunc(j.Updates, func(u Update) bool { return u.Archived != "" })
 }
 
 // Active reports whether the job runs or holds the node.

@@ -59,6 +59,12 @@ var shared struct {
 func Main(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	code := m.Run()
+	if code == 0 {
+		if err := checkTyped(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	if shared.env != nil {
 		if err := shared.env.ControlPlane.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -150,7 +156,7 @@ func (e *Env) installDefinitions(ctx context.Context) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	if _, err := envtest.InstallCRDs(e.Config, envtest.CRDInstallOptions{CRDs: missing, Scheme: e.Scheme}); err != nil {
+	if _, err := envtest.InstallCRDs(e.Config, envtest.CRDInstallOptions{CRDs: missing, Scheme: e.Scheme, MaxTime: wipeTimeout}); err != nil {
 		return fmt.Errorf("install definitions: %w", err)
 	}
 	return nil

@@ -46,7 +46,8 @@ func wipedInNamespace() []client.ObjectList {
 	}
 }
 
-const wipeTimeout = 30 * time.Second
+// wipeTimeout is for a machine that does much else.
+const wipeTimeout = 5 * time.Minute
 
 func (e *Env) wipe(ctx context.Context) error {
 	for _, list := range policies() {

@@ -79,12 +79,17 @@ const (
 	APIErrors Kind = "api-errors"
 	// BystanderDies takes a drive that is none of the job's away at the next boot, for good.
 	BystanderDies Kind = "bystander-dies"
+	// ArrayDegrades takes a drive that is none of the job's out of an array for a while, and lets the array rebuild.
+	ArrayDegrades Kind = "array-degrades"
+	// SlowImage makes the firmware of the machine take ten times as long at its boots with new firmware: at each, at the next one, or at
+	// each by a clock that the boots before did not have.
+	SlowImage Kind = "slow-image"
 )
 
 // harmless faults explain no complaint about sound firmware: they end processes, take the cluster away or change the time.
 var harmless = []Kind{
 	KillDaemon, Stop, Upgrade, DiskFull, ReadOnly, SyncFails, APIAway, ClockStep, Cancel, Truncate, Flip, IgnoreReboot, RefuseReboot,
-	SlowReboot, Kexec, LatePod, ClockLost, SlowMaintenance, LapsedMaintenance, FetchFails, FetchRefused, APIErrors, BystanderDies,
+	SlowReboot, Kexec, LatePod, ClockLost, SlowMaintenance, LapsedMaintenance, FetchFails, FetchRefused, APIErrors, BystanderDies, SlowImage,
 }
 
 // Fault is one fault at one boundary.
@@ -147,6 +152,7 @@ const (
 	opTask     = "task"
 	opGuard    = "guard"
 	opUnguard  = "unguard"
+	opUse      = "use"
 	opFile     = "file-"
 )
 
@@ -169,7 +175,7 @@ func on(phase Phase, names ...string) func(Op) bool {
 }
 
 // acting reports whether the boundary is not one between reads.
-func acting(o Op) bool { return !at(opWait, opFind, opScan, opReady, opCheck, opState)(o) }
+func acting(o Op) bool { return !at(opWait, opFind, opScan, opReady, opCheck, opState, opUse)(o) }
 
 // losing reports whether a power cut at the boundary may lose or tear something in more than one way.
 func losing(o Op) bool {
@@ -209,8 +215,9 @@ var families = []family{
 	{[]Kind{IgnoreReboot, RefuseReboot, SlowReboot, SlowBoot}, 1, on(Before, opReboot)},
 	{[]Kind{APIErrors}, 2, at(opPass, opState, opReady, opWrite, opReboot)},
 	{[]Kind{BystanderDies}, 1, at(opPass, opReboot)},
-	{[]Kind{RefuseReboot}, 3, on(Before, opReboot)},
+	{[]Kind{RefuseReboot, SlowImage}, 3, on(Before, opReboot)},
 	{[]Kind{Kexec}, 2, at(opWrite, opReboot)},
+	{[]Kind{ArrayDegrades}, 2, at(opUse)},
 }
 
 // possible lists the faults that can be injected at the boundary with this number.

@@ -62,7 +62,7 @@ func (w *world) choose() (wait bool) {
 func (w *world) alone(c engine.Config) engine.Config {
 	h := host{w}
 	c.Maintenance = outOfReach{w}
-	c.Health = health.Checker{Scanner: h, Node: unheard{h}, Network: h}
+	c.Health = health.Checker{Scanner: h, Node: unheard{h}, Network: h, Arrays: h}
 	return c
 }
 

@@ -61,6 +61,8 @@ func (k EventKind) changes() bool {
 type Event struct {
 	Time time.Duration
 	Boot string
+	// Took is how long that boot took.
+	Took step.BootTime
 	// Calm is when the last fault so far has ended, or will have.
 	Calm time.Duration
 	// Life numbers the daemon processes from 1.
@@ -79,6 +81,10 @@ type Event struct {
 	Digest  inventory.Digest
 	// Busy devices are written by somebody at that time.
 	Busy []string
+	// Spec is that of a device which is changed, and Weak for how long its set of drives has had none to spare;
+	// zero where the device itself has dropped out of it.
+	Spec DeviceSpec
+	Weak time.Duration
 	// Archived says that the image to restore would survive a power cut now.
 	Archived bool
 	// Fault is what was injected.

@@ -46,6 +46,8 @@ type judge struct {
 	harm bool
 	// bereaved says that a drive died that is none of the jobs'.
 	bereaved bool
+	// boots is what is known of the speed of the host's boots.
+	boots boots
 	// quiet says that no job runs and nobody asks for one.
 	quiet bool
 }
@@ -54,7 +56,7 @@ type judge struct {
 func judgeHistory(history []Event) []Violation {
 	j := &judge{
 		history: history, saved: map[string]journal.Job{}, writes: map[string]int{}, reboots: map[string]int{},
-		changed: map[string][]Event{}, reads: map[string]Event{},
+		changed: map[string][]Event{}, reads: map[string]Event{}, boots: newBoots(),
 	}
 	for i, e := range history {
 		j.at = i
@@ -80,6 +82,7 @@ func (j *judge) event(e Event) {
 		j.answered, j.asked = e.Maintenance, true
 	case EventBoot:
 		j.reset = j.reset || e.Detail != byKexec
+		j.boots.booted(e)
 	case EventCutOff:
 		j.cutOff = e.Time
 	case EventReachable:
@@ -159,8 +162,10 @@ func (j *judge) change(e Event) {
 	case slices.Contains(e.Busy, e.Device):
 		j.violate("I2", "%s while a write to %s runs", e.Kind, e.Device)
 	}
+	j.member(e)
 	switch e.Kind {
 	case EventReboot:
+		j.again(e)
 		if j.reboots[e.Job.UID]++; j.reboots[e.Job.UID] > step.MaxReboots {
 			j.violate("R002-25", "reboot %d of the job", j.reboots[e.Job.UID])
 		}
@@ -172,6 +177,32 @@ func (j *judge) change(e Event) {
 		j.write(e, *s)
 	}
 	j.changed[e.Job.UID] = append(j.changed[e.Job.UID], e)
+}
+
+// maxUnseen is how long before an operation a set may have lost a drive without the engine having seen it.
+const maxUnseen = time.Minute
+
+// member judges an operation on a drive that is a member of a set or carries the node.
+func (j *judge) member(e Event) {
+	at := e.Kind == EventActivate || e.Spec.Activation == inventory.ActivateNone
+	if e.Spec.Carries != "" && at && e.Kind != EventTask {
+		j.violate("Carrier", "%s of %s, which carries %s and may only be activated by a reboot", e.Kind, e.Device, e.Spec.Carries)
+	}
+	if e.Spec.Set == "" || e.Kind == EventTask {
+		return
+	}
+	if e.Weak > maxUnseen {
+		j.violate("Set", "%s of %s, though %s has had no drive to spare for %s", e.Kind, e.Device, e.Spec.Set, e.Weak)
+	}
+	for uid, changes := range j.changed {
+		for _, other := range changes {
+			both := other.Spec.Set == e.Spec.Set && other.Device != e.Device
+			if both && (uid == e.Job.UID || slices.Contains(e.Busy, other.Device)) {
+				j.violate("Set", "%s of %s after %s of %s, which are both of %s", e.Kind, e.Device, other.Kind, other.Device, e.Spec.Set)
+				return
+			}
+		}
+	}
 }
 
 // maintenance: its last known state must allow the write.
@@ -246,6 +277,7 @@ func (j *judge) save(e Event) {
 	}
 	was, known := j.saved[e.Job.UID]
 	j.saved[e.Job.UID] = *e.Job
+	j.boots.compares(e, known)
 	if !known {
 		return
 	}
@@ -273,6 +305,7 @@ func (j *judge) save(e Event) {
 			j.violate("I5", "%s %s was %s and is %s", n.Kind, n.Device, b.State, n.State)
 		}
 	}
+	j.slow(e, was.Record)
 	if !same(was.Record.Verdict, e.Job.Record.Verdict) {
 		j.verdict(e, was.Record, e.Job.Record)
 	}

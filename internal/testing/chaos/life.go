@@ -17,6 +17,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // maxLives bounds how often a daemon is started for one job.
@@ -25,7 +26,7 @@ const maxLives = 60
 func newWorld(s Scenario, dir string, faults []Fault) (*world, error) {
 	w := &world{
 		scenario: s, dir: dir, faults: slices.Clone(faults), boot: 1, driver: 1, window: window{phase: step.MaintenanceNone},
-		sim: drivertest.NewSimulated(driverName), images: map[inventory.Digest][]byte{}, fetched: map[inventory.Digest]bool{}, filesDir: filepath.Join(dir, "files-0"),
+		sim: drivertest.NewSimulated(driverName), weak: map[string]span{}, bootTime: step.BootTime{Firmware: postTime, By: sysfs.ByFirmware, System: bootTime}, images: map[inventory.Digest][]byte{}, fetched: map[inventory.Digest]bool{}, filesDir: filepath.Join(dir, "files-0"),
 	}
 	w.sim.RunBy(w.carryOut)
 	for _, spec := range s.Devices {
@@ -200,9 +201,9 @@ func (w *world) config() engine.Config {
 	c := engine.Config{
 		Journal: diary{w}, Archive: archive.New(filepath.Join(w.filesDir, "archive"), shelf{w}), Host: h,
 		Drivers: driver.Set{tools{w.sim, w}}, Images: h, Catalog: catalog(), Maintenance: maintainer{w}, Writes: h, Rebooter: h,
-		Health: checked{health.Checker{Scanner: h, Node: h, Network: h}, w}, Tasks: tasks{w},
+		Health: checked{health.Checker{Scanner: h, Node: h, Network: h, Arrays: h}, w}, Tasks: tasks{w}, Uses: h,
 		BootID:    func() (string, error) { w.point(opPass, Before, ""); return w.bootID(), nil },
-		BootTook:  func(context.Context) (time.Duration, error) { return w.bootTook, nil },
+		BootTime:  func(context.Context) (step.BootTime, error) { return w.bootTime, nil },
 		SinceBoot: func() (time.Duration, error) { return w.now - w.bootedAt, nil },
 		Kexec:     func() (bool, error) { return w.kexec, nil },
 		Limits: step.Limits{

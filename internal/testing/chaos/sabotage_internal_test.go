@@ -114,11 +114,11 @@ func sabotages(t *testing.T) map[string]sabotage {
 		},
 		"a boot that lasts until the daemon starts": {
 			"nic-reboot", func(w *world, c *engine.Config) {
-				c.BootTook = func(context.Context) (time.Duration, error) {
+				c.BootTime = func(context.Context) (step.BootTime, error) {
 					if w.sim.Firmware("nic0").Running == oldVersion {
-						return w.bootTook, nil
+						return w.bootTime, nil
 					}
-					return w.now - w.bootedAt, nil
+					return step.BootTime{System: w.now - w.bootedAt}, nil
 				}
 			}, "Spared",
 		},
@@ -138,6 +138,43 @@ func sabotages(t *testing.T) map[string]sabotage {
 			"bios-image", func(w *world, c *engine.Config) {
 				c.Health = complaining{c.Health, func(h *health.Complaint) { h.Subject.Of = w.now.String() }}
 			}, "Acquitted",
+		},
+		"drives whose arrays nobody sees": {
+			"two-of-one-array", func(w *world, c *engine.Config) { c.Uses = mistold{host{w}, func(u *inventory.Use) { u.Arrays = nil }} }, "Set",
+		},
+		"a degraded array that is taken for a whole one": {
+			"array-members", func(w *world, c *engine.Config) {
+				w.degrade("md0", longFault)
+				c.Uses = mistold{host{w}, func(u *inventory.Use) {
+					for i, a := range u.Arrays {
+						u.Arrays[i] = inventory.Array{Name: a.Name}
+					}
+				}}
+			}, "Set",
+		},
+		"the root of the node that is taken for data": {
+			"array-members", func(w *world, c *engine.Config) { c.Uses = mistold{host{w}, func(u *inventory.Use) { u.Carries = "" }} }, "Carrier",
+		},
+		"a boot that is timed by another clock": {
+			"nic-reboot", func(w *world, c *engine.Config) {
+				c.BootTime = func(context.Context) (step.BootTime, error) { return step.BootTime{System: w.now}, nil }
+			}, "Slow",
+		},
+		"a second slow boot that nobody is told of": {
+			"nic-reboot", func(w *world, c *engine.Config) {
+				w.drags = maxLives
+				c.Journal = edit{c.Journal, func(j *journal.Job) {
+					if v := j.Record.Verdict; v != nil && v.Healthy {
+						v.Complaints = nil
+					}
+				}}
+			}, "Slow",
+		},
+		"a slow boot that is taken for a fault": {
+			"nic-reboot", func(w *world, c *engine.Config) {
+				w.drags = maxLives
+				c.Health = alarmed{c.Health, w}
+			}, "Spared",
 		},
 		"a guard that is not installed": {
 			"cut-off-by-its-nic", func(_ *world, c *engine.Config) { c.Guard = nil }, "End",
@@ -191,6 +228,12 @@ func hunt(t *testing.T, s Scenario, spoil func(*world, *engine.Config)) (invaria
 		faults = append(faults, possible(b.Op, b.number)...)
 	}
 	seeded(1).Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+	count, rank := map[Kind]int{}, map[Fault]int{} // each kind has its turn
+	for _, f := range faults {
+		count[f.Kind]++
+		rank[f] = count[f.Kind]
+	}
+	slices.SortStableFunc(faults, func(a, b Fault) int { return rank[a] - rank[b] })
 	for runs, f := range faults[:min(len(faults), maxHunt)] {
 		out, err := Run{Scenario: s, Faults: []Fault{f}, sabotage: spoil}.Do()
 		require.NoError(t, err)
@@ -257,6 +300,31 @@ func (m misread) Find(ctx context.Context, class inventory.Class, uid string) (i
 		m.change(d.Firmware)
 	}
 	return d, found, err
+}
+
+// mistold says of drives what is not so.
+type mistold struct {
+	host
+	change func(*inventory.Use)
+}
+
+func (m mistold) Use(ctx context.Context, id inventory.Identity) (inventory.Use, error) {
+	use, err := m.host.Use(ctx, id)
+	m.change(&use)
+	return use, err
+}
+
+// alarmed complains of a slow boot.
+type alarmed struct {
+	engine.Health
+	w *world
+}
+
+func (a alarmed) Check(ctx context.Context, b health.Baseline, t []health.Target) ([]health.Complaint, error) {
+	if a.w.bootTime.Firmware == slowPost {
+		return []health.Complaint{{UniqueID: "nic0", Class: inventory.NIC, Message: "slow"}}, nil
+	}
+	return a.Health.Check(ctx, b, t)
 }
 
 // lasting never removes the guard.
@@ -353,6 +421,10 @@ func (c *careless) Image(uid string, v inventory.Version) (driver.Image, archive
 	}
 	img := driver.Image{Path: path, Version: v, Digest: digest(raw), Size: int64(len(raw))}
 	return img, archive.Manifest{UniqueID: uid, BoardID: "BOARD_" + uid, Version: v}, nil
+}
+
+func (c *careless) Restorable(string) (driver.Image, archive.Manifest, error) {
+	return driver.Image{}, archive.Manifest{}, archive.ErrNone
 }
 
 type blind struct{}

@@ -44,6 +44,10 @@ type DeviceSpec struct {
 	Slots int
 	// Staged devices hold the new firmware when the job begins.
 	Staged bool
+	// Set is the array, pool or other set of drives that the drive is a member of, beside drives that no job has; empty for none.
+	Set string
+	// Carries is the directory of the node that is on the drive; empty for none.
+	Carries string
 }
 
 // Scenarios are the scenarios of the boundary campaign, which injects every possible fault at every boundary.
@@ -83,6 +87,14 @@ func Scenarios() []Scenario {
 			ID: "nic0", Class: inventory.NIC, Activation: reboot, Rollback: none, Defect: down, Uplink: true,
 		}}},
 		{Name: "bad-nic-no-way-back", Devices: []DeviceSpec{nic(reset, none, down)}},
+		{Name: "array-members", Devices: []DeviceSpec{
+			{ID: "disk0", Class: inventory.Disk, Activation: reset, Rollback: slot, Slots: 3, Set: "md0", Defect: down},
+			{ID: "disk1", Class: inventory.Disk, Activation: reset, Rollback: slot, Slots: 3, Set: "the ZFS pool rpool", Carries: "/"},
+		}},
+		{Name: "two-of-one-array", Devices: []DeviceSpec{
+			{ID: "disk0", Class: inventory.Disk, Activation: reset, Rollback: slot, Set: "the LVM RAID of data"},
+			{ID: "disk1", Class: inventory.Disk, Activation: reset, Rollback: slot, Set: "the LVM RAID of data"},
+		}},
 		{Name: "three-devices-one-bad", Devices: []DeviceSpec{bios, nic(reset, readBack, down), disk}},
 	}
 }
@@ -119,8 +131,8 @@ func scenario(name string) (Scenario, error) {
 }
 
 // newest is the world that random scenarios are drawn for. Runs that were kept in an earlier one stay in it: the first one had
-// neither slots that are overwritten, nor a NIC that leads to the API server, nor jobs of type Steps.
-const newest = 2
+// neither slots that are overwritten, nor a NIC that leads to the API server, nor jobs of type Steps, and the second one no arrays.
+const newest = 3
 
 // randomScenario is the scenario with the given seed in a world.
 func randomScenario(seed uint64, world int) Scenario {
@@ -145,6 +157,9 @@ func randomScenario(seed uint64, world int) Scenario {
 	if world >= 2 {
 		s.enlarge(rand.New(rand.NewPCG(seed, 0x776f726c64)))
 	}
+	if world >= 3 {
+		s.connect(rand.New(rand.NewPCG(seed, 0x617272617973)))
+	}
 	return s
 }
 
@@ -160,6 +175,21 @@ func (s *Scenario) enlarge(r *rand.Rand) {
 			if d.Defect == drivertest.DefectLinkDown && r.IntN(2) == 0 {
 				d.Defect = drivertest.DefectNoTraffic
 			}
+		}
+	}
+}
+
+// sets are what drives of one machine may be members of together.
+var sets = []string{
+	"", "md0", "md1", "the LVM RAID of data", "the ZFS pool tank", "the btrfs file system 1b9d", "the multipath set mpatha", "",
+}
+
+// connect adds what the third world knows more than the second one.
+func (s *Scenario) connect(r *rand.Rand) {
+	for i := range s.Devices {
+		if d := &s.Devices[i]; d.Class == inventory.Disk {
+			d.Set = sets[r.IntN(len(sets))]
+			d.Carries = []string{"", "", "", "/", "/var/lib/etcd"}[r.IntN(5)]
 		}
 	}
 }

@@ -1,11 +1,13 @@
 package chaos
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // strike injects a fault at a boundary.
@@ -29,6 +31,8 @@ func (w *world) strike(f Fault, o Op) {
 	case APIErrors:
 		w.erring = w.now + lasts
 		w.calm = max(w.calm, w.erring) // a job may wait for it, but not the node that it cut off
+	case ArrayDegrades:
+		w.degrade(w.device(o.Device).spec.Set, w.disturbed(lasts))
 	case BystanderDies:
 		w.dying = true
 	case Unwell:
@@ -55,6 +59,8 @@ func (w *world) strike(f Fault, o Op) {
 		}
 	case SlowBoot:
 		w.slow = true
+	case SlowImage:
+		w.drags, w.loader = []int{maxLives, 1, maxLives}[f.Arg%3], f.Arg%3 == 2
 	case Kexec:
 		if !w.kexec { // a host that did so before the job looks as one whose boot loader does
 			w.kexecs = 1 + 2*(f.Arg%2)
@@ -144,7 +150,7 @@ func (w *world) restartHost(f Fault, cut bool) {
 	if w.slow {
 		took, w.slow = slowBoot, false
 	}
-	w.bootedAt, w.bootTook = w.now, took
+	w.bootedAt, w.bootTime.System = w.now, took
 	w.now += took + w.late
 	w.stepped += w.clock
 	if w.late > 0 || took == slowBoot {
@@ -166,5 +172,20 @@ func (w *world) restartHost(f Fault, cut bool) {
 		return
 	}
 	w.sim.Reboot()
+	w.post()
 	w.note(Event{Kind: EventBoot})
+}
+
+// post is what the firmware does at a reset, before the kernel starts.
+func (w *world) post() {
+	w.bootTime.Firmware, w.bootTime.By = postTime, sysfs.ByFirmware
+	if w.drags == 0 || !slices.ContainsFunc(w.devices, func(d *device) bool { return !d.gone && w.sim.Firmware(d.id.UniqueID).Running == newVersion }) {
+		return
+	}
+	w.drags--
+	w.bootTime.Firmware = slowPost
+	if w.loader {
+		w.bootTime.By = sysfs.ByLoader
+	}
+	w.now, w.bootedAt, w.calm = w.now+slowPost, w.bootedAt+slowPost, w.calm+slowPost
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable/durabletest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 // How long things take on the simulated host.
@@ -21,6 +22,8 @@ const (
 	orphanTime = 4 * time.Minute
 	bootTime   = 3 * time.Minute
 	slowBoot   = 45 * time.Minute
+	postTime   = time.Minute
+	slowPost   = 10 * time.Minute
 	shortFault = 5 * time.Minute
 	longFault  = 3 * time.Hour
 	// patience is how long after the last fault a job may take to end.
@@ -45,11 +48,12 @@ type world struct {
 	// calm is from when on a job has its time to end, and undisturbed when the last fault has ended.
 	now, stepped, calm, undisturbed time.Duration
 	boot                            int
-	// bootedAt is when the kernel of this boot started, and bootTook how long the host took to boot.
-	bootedAt, bootTook time.Duration
-	life               int
-	driver             int
-	sim                *drivertest.Simulated
+	// bootedAt is when the kernel of this boot started, and bootTime how long the host took to boot.
+	bootedAt time.Duration
+	bootTime step.BootTime
+	life     int
+	driver   int
+	sim      *drivertest.Simulated
 
 	devices []*device
 	window  window
@@ -62,6 +66,8 @@ type world struct {
 	erring              time.Duration
 	dying               bool
 	readOnly, wasCutOff bool
+	// weak says since when and until when a set of drives has none to spare.
+	weak map[string]span
 	// refuses is until when the host refuses to reboot. kexecs counts the next boots that reset nothing, and kexec says that the last one
 	// was such.
 	refuses  time.Duration
@@ -69,6 +75,10 @@ type world struct {
 	kexec    bool
 	rebootAt time.Duration
 	slow     bool // the next boot takes very long
+	// drags counts the next boots with new firmware at which the firmware of the machine takes long, and loader says that it is the boot
+	// loader that says so.
+	drags  int
+	loader bool
 	// imagesBack and checksPass are when images can be fetched, and the executables of required.d pass, again.
 	imagesBack, checksPass time.Duration
 	// late is how long after the next boot the daemon is started, and clock how far the time of day is off then.
@@ -150,11 +160,17 @@ func (w *world) situation(o Op) string {
 // note adds an event to the history, with the state at its time.
 func (w *world) note(e Event) {
 	e.Time, e.Boot, e.Life, e.Calm = w.now, w.bootID(), w.life, w.undisturbed
+	e.Took = w.bootTime
 	if active := w.disk.Active(); active != nil {
 		j := *active
 		e.Job = &j
 	}
 	e.Record = w.disk.Devices[e.Device]
+	if d := w.device(e.Device); d != nil && e.Kind.changes() {
+		if e.Spec = d.spec; !w.failed(d) {
+			e.Weak = w.weakFor(d.spec.Set)
+		}
+	}
 	for _, d := range w.devices {
 		if d.running() {
 			e.Busy = append(e.Busy, d.id.UniqueID)
@@ -271,9 +287,12 @@ func (w *world) cutOff() bool {
 	return slices.ContainsFunc(w.scenario.Devices, func(s DeviceSpec) bool { return s.Uplink }) && !slices.ContainsFunc(w.devices, leads)
 }
 
-// ails reports whether the link of a device is down that the running job changed.
+// ails reports whether the link of a device is down that the running job changed. Where the job has no NIC, the API server is what is missed.
 func (w *world) ails() bool {
 	job := w.disk.Active()
+	if !slices.ContainsFunc(w.scenario.Devices, func(s DeviceSpec) bool { return s.Class == inventory.NIC }) {
+		return false
+	}
 	return w.unfinished() && slices.ContainsFunc(w.devices, func(d *device) bool {
 		return !d.bystander && !d.gone && !d.spec.Staged && w.sim.LinkDown(d.id.UniqueID) && job.Record.Touched(nameOf(d.id.UniqueID))
 	})

@@ -23,7 +23,7 @@ import (
 
 // startTimeout and stopGrace bound the start of the API server, and how long a program may take to end in order.
 const (
-	startTimeout = 90 * time.Second
+	startTimeout = 5 * time.Minute // on a machine that does much else
 	stopGrace    = 10 * time.Second
 )
 

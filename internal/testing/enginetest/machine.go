@@ -64,8 +64,8 @@ type Machine struct {
 	Asked, Looked int
 	// OnLook is called before each answer to either.
 	OnLook func()
-	// BootTook is what the host says about its boot.
-	BootTook time.Duration
+	// BootTime is what the host says about its boot.
+	BootTime step.BootTime
 	// Kernel is the release of its kernel.
 	Kernel   string
 	Window   *Window
@@ -288,7 +288,7 @@ func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 		Journal: j, Archive: m.Archive, Host: m, Drivers: driver.Set{failing{m.Sim, m}, second{failing{m.Sim, m}}}, Images: m, Maintenance: m.Window, Writes: m, Rebooter: m,
 		Health:    health.Checker{Scanner: m, Node: m, Network: m, Arrays: m.Arrays},
 		Uses:      m.Uses,
-		BootTook:  func(context.Context) (time.Duration, error) { return m.BootTook, nil },
+		BootTime:  func(context.Context) (step.BootTime, error) { return m.BootTime, nil },
 		BootID:    func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
 		Kernel:    func() (string, error) { return m.Kernel, nil },
 		Kexec:     func() (bool, error) { return m.Kexec, nil },

@@ -28,6 +28,7 @@ func TestAnyObjectMayBeDeletedWhileAnUpdateRuns(t *testing.T) {
 	first, second := l.scene(t, 0), l.scene(t, 1)
 	most := l.watchCordons(t)
 
+	release := first.hold("write", 0)
 	list := first.want("cx7")
 	eventually(t, "the write begins", func() bool { return first.running("flash") })
 	first.remove(&v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy}})
@@ -39,6 +40,7 @@ func TestAnyObjectMayBeDeletedWhileAnUpdateRuns(t *testing.T) {
 		first.remove(&devices.Items[i])
 	}
 	eventually(t, "the ledger is made again from the job", func() bool { return slices.Contains(l.admitted(t), first.node.Name) })
+	release()
 	first.requireDone(list, 1)
 	eventually(t, "what the node is comes back", func() bool {
 		err := l.admin.List(t.Context(), &devices, client.MatchingFields{"spec.nodeName": first.node.Name})
@@ -46,6 +48,7 @@ func TestAnyObjectMayBeDeletedWhileAnUpdateRuns(t *testing.T) {
 			l.admin.Get(t.Context(), client.ObjectKey{Name: first.node.Name}, &v1alpha1.NodeFirmware{}) == nil
 	})
 
+	release = second.hold("write", 0)
 	second.want("bios")
 	eventually(t, "the write begins", func() bool { return second.running("flash") })
 	job := second.job()
@@ -54,6 +57,7 @@ func TestAnyObjectMayBeDeletedWhileAnUpdateRuns(t *testing.T) {
 	}})
 	second.remove(job)
 	second.remove(&v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "only-" + second.node.Name}})
+	release()
 	eventually(t, "the job stops and holds the node", func() bool {
 		j := second.job()
 		return j != nil && j.UID == job.UID && j.Held()

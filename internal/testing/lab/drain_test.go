@@ -37,6 +37,7 @@ func TestOperatorDrainsForDaemons(t *testing.T) {
 	db.Status.Phase = corev1.PodRunning
 	require.NoError(t, l.admin.Status().Update(t.Context(), db))
 
+	release := s.hold("write", 0)
 	list := s.want("cx7")
 	eventually(t, "the job names the pod that it waits for", func() bool {
 		j := s.job()
@@ -61,6 +62,7 @@ func TestOperatorDrainsForDaemons(t *testing.T) {
 	require.Error(t, l.admin.Get(t.Context(), client.ObjectKeyFromObject(db), db), "the node is drained")
 	l.KillOperator()
 	require.NoError(t, l.StartOperator())
+	release()
 	s.requireDone(list, 1)
 	assert.Empty(t, s.kubeNode().Annotations[v1alpha1.CordonedAnnotation])
 }

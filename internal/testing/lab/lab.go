@@ -294,7 +294,7 @@ func (l *Lab) operatorLog() string { return filepath.Join(l.options.Dir, "operat
 // fetchImageCA does what the kubelet does for the daemons' volume: it copies the published authority into a file.
 func (l *Lab) fetchImageCA(ctx context.Context) error {
 	var cm corev1.ConfigMap
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
 		if p := l.operator.exited(); p != nil {
 			return false, fmt.Errorf("it ended at once (%w)", p.Err())
 		}

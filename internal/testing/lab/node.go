@@ -33,7 +33,7 @@ const bootTime = 2 * time.Second
 const (
 	heartbeatEvery = 500 * time.Millisecond
 	heartbeatGrace = 10 * time.Second
-	kubeletTimeout = 2 * time.Second
+	kubeletTimeout = 5 * time.Second
 	// podPoll is how often a kubelet looks after its pods.
 	podPoll = 200 * time.Millisecond
 )

@@ -57,11 +57,13 @@ func (l *Lab) podsSurvive(t *testing.T) {
 	t.Run("killed in the middle of a write and by the reboot, it comes to the same end", func(t *testing.T) {
 		t.Parallel()
 		s := l.scene(t, 0)
+		release := s.hold("write", 0)
 		list := s.want("cx7")
 		eventually(t, "the write begins", func() bool { return s.running("flash") && s.writes() > 0 })
 		daemon := s.node.DaemonPID()
 		require.True(t, s.node.KillJob())
 		assert.Equal(t, daemon, s.node.DaemonPID(), "the daemon is not concerned")
+		release()
 		s.requireDone(list, 1)
 		assert.Equal(t, map[string]int{"nic1": 1}, s.flashes(), "the write went on and was not repeated")
 		eventually(t, "the pod succeeds", func() bool {
@@ -89,10 +91,12 @@ func (l *Lab) podsSurvive(t *testing.T) {
 		t.Parallel()
 		s := l.scene(t, 2)
 		require.NoError(t, s.node.Machine.SetFault(simhost.Fault{Kind: simhost.Lie, Device: "nic1", Operation: "write"}))
+		goOn := s.hold("read", 0) // for the archive, before the node is touched
 		s.want("cx7")
 		eventually(t, "the pod runs", func() bool { return len(s.pods()) == 1 && len(s.job().Status.Steps) > 0 })
 		first := s.pods()[0]
 		require.NoError(t, l.admin.Delete(t.Context(), &first))
+		goOn()
 		eventually(t, "the node is held", func() bool { return strings.HasPrefix(s.condition(v1alpha1.ConditionHeld), "True") })
 		eventually(t, "another pod has executed it", func() bool {
 			pods := s.pods()
@@ -107,9 +111,11 @@ func (l *Lab) podsSurvive(t *testing.T) {
 
 func (l *Lab) podsOutlastTheAPIServer(t *testing.T) {
 	s := l.scene(t, 1)
+	release := s.hold("write", 0)
 	list := s.want("cx6dx")
 	eventually(t, "the write begins", func() bool { return s.running("flash") && s.writes() > 0 })
 	require.NoError(t, l.StopAPIServer())
+	release()
 	eventually(t, "the card is flashed", func() bool {
 		device, err := s.node.Machine.Device("nic0")
 		return err == nil && device.Stored == list[0].image.Version
@@ -129,5 +135,9 @@ func TestTwoExecutorsNeverRunOneJob(t *testing.T) { // R000-54: the daemon was n
 	list := s.want("cx7")
 	s.requireDone(list, 1)
 	assert.Equal(t, map[string]int{"nic1": 1}, s.flashes())
-	eventually(t, "the pod's process is refused", func() bool { return strings.Contains(s.node.log(), "another firmware-daemon is using it") })
+	eventually(t, "the pod's process is refused", func() bool {
+		log, err := os.ReadFile(s.node.logPath) // all of it: the daemon goes on logging
+		require.NoError(t, err)
+		return strings.Contains(string(log), "another firmware-daemon is using it")
+	})
 }

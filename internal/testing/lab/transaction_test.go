@@ -88,10 +88,12 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 	t.Run("a daemon killed in the middle of a rollback finishes it", func(t *testing.T) { // R002-9, R002-47, R003-49
 		t.Parallel()
 		s := l.scene(t, 0)
+		release := s.hold("write", 1)
 		bad := s.wantAs("cx6dx", func(t *target) { t.image.LinkDown = true })
 		eventually(t, "the rollback writes", func() bool { return s.step("restore", v1alpha1.PartRollback) == v1alpha1.StepRunning })
 		s.node.KillDaemon()
 		require.NoError(t, s.node.StartDaemon())
+		release()
 		s.requireRolledBack("nic0", "22.39.1002")
 		assert.Equal(t, map[string]int{"nic0": 2}, s.flashes(), "the image, and what ran before, each once")
 		eventually(t, "the image is quarantined", func() bool { return s.quarantined(bad) })
@@ -102,10 +104,11 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 	t.Run("a check of the administrator decides", func(t *testing.T) { // R002-14, R002-19
 		t.Parallel()
 		s := l.scene(t, 1)
-		fail := s.breakable()
+		fail, release := s.breakable(), s.hold("download", 0)
 		s.wantAs("pm9a3", nil)
 		eventually(t, "the write begins", func() bool { return s.running("flash") })
 		fail()
+		release()
 		eventually(t, "the gate fails twice, so that nobody is blamed and nothing more is done", func() bool {
 			return s.condition(v1alpha1.ConditionRolledBack) == "False "+v1alpha1.ReasonUnhealthy
 		})
@@ -124,11 +127,12 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 	t.Run("without a way back the node waits for a person, who releases it", func(t *testing.T) { // R002-1, R002-27, R003-27
 		t.Parallel()
 		s := l.scene(t, 2)
-		fail := s.breakable()
+		fail, release := s.breakable(), s.hold("write", 0)
 		s.wantAs("bios", nil)
 		eventually(t, "the write begins", func() bool { return s.running("flash") })
 		assert.Equal(t, "False "+v1alpha1.ReasonRollbackUnavailable, s.condition(v1alpha1.ConditionRollbackAvailable))
 		fail()
+		release()
 		eventually(t, "the node is held", func() bool { return s.condition(v1alpha1.ConditionHeld) == "True "+v1alpha1.ReasonNeedsIntervention })
 		writes, reboots := s.writes(), s.node.Reboots()
 		assert.Equal(t, 1, reboots)
@@ -170,11 +174,11 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		})
 		assert.Equal(t, 1, s.node.Reboots())
 		assert.Zero(t, s.maintenances())
-		var n v1alpha1.NodeFirmware
-		require.NoError(t, l.admin.Get(t.Context(), client.ObjectKey{Name: s.node.Name}, &n))
-		require.NotEmpty(t, n.Status.Steps)
-		assert.Equal(t, "preflight", n.Status.Steps[0].Name)
-		assert.Nil(t, n.Status.CurrentStep)
+		eventually(t, "the node says that nothing runs any more", func() bool {
+			var n v1alpha1.NodeFirmware
+			return l.admin.Get(t.Context(), client.ObjectKey{Name: s.node.Name}, &n) == nil &&
+				len(n.Status.Steps) > 0 && n.Status.Steps[0].Name == "preflight" && n.Status.CurrentStep == nil
+		})
 	})
 }
 

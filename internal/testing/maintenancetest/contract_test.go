@@ -30,13 +30,13 @@ import (
 func TestMain(m *testing.M) { apitest.Main(m) }
 
 // nodeMaintenance is a world with the window that asks a maintenance-operator.
-func nodeMaintenance(t *testing.T, env *apitest.Env) World {
+func nodeMaintenance(t *testing.T, env *apitest.Env, sees sight) World {
 	was := &maintenance.Cordon{}
 	return World{
 		Client: env.Client, Was: was,
 		Window: func() maintenance.Window {
 			return &nodemaintenance.Node{
-				Client: env.Client, Namespace: apitest.Namespace, NodeName: NodeName, Was: func() (maintenance.Cordon, error) { return *was, nil },
+				Client: sees(env.Client), Namespace: apitest.Namespace, NodeName: NodeName, Was: func() (maintenance.Cordon, error) { return *was, nil },
 			}
 		},
 		Force: func() {
@@ -49,19 +49,21 @@ func nodeMaintenance(t *testing.T, env *apitest.Env) World {
 
 // TestContractWithLabStandIn proves R001-21.
 func TestContractWithLabStandIn(t *testing.T) {
-	Run(t, func(t *testing.T) World {
-		env := apitest.New(t)
-		w := nodeMaintenance(t, env)
-		var op *standin.Operator
-		w.Restart = func() {
-			var err error
-			op, err = standin.New(env.Config)
-			require.NoError(t, err)
-		}
-		w.Restart()
-		w.Step = func(ctx context.Context) error { return op.Step(ctx) }
-		return w
-	})
+	Run(t, func(t *testing.T) World { return standing(t, apitest.New(t), seeing) })
+}
+
+// standing is a world with the stand-in of the lab.
+func standing(t *testing.T, env *apitest.Env, sees sight) World {
+	w := nodeMaintenance(t, env, sees)
+	var op *standin.Operator
+	w.Restart = func() {
+		var err error
+		op, err = standin.New(env.Config)
+		require.NoError(t, err)
+	}
+	w.Restart()
+	w.Step = func(ctx context.Context) error { return op.Step(ctx) }
+	return w
 }
 
 // TestContractWithOwnDrain proves R001-20, R001-21.
@@ -70,7 +72,9 @@ func TestContractWithOwnDrain(t *testing.T) {
 }
 
 // draining is a world in which the operator drains.
-func draining(t *testing.T) World {
+func draining(t *testing.T) World { return drainingBy(t, seeing) }
+
+func drainingBy(t *testing.T, sees sight) World {
 	env := apitest.New(t)
 	require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: NodeName}}))
 	admitted(t, env)
@@ -78,11 +82,11 @@ func draining(t *testing.T) World {
 	access.QPS = -1 // as in the operator
 	pods, err := kubernetes.NewForConfig(access)
 	require.NoError(t, err)
-	r := controller.New(env.Client, pods, drain.Options{Force: true, DeleteEmptyDir: true})
+	r := controller.New(sees(env.Client), pods, drain.Options{Force: true, DeleteEmptyDir: true})
 	return World{
 		Client: env.Client,
 		Window: func() maintenance.Window {
-			return &drainrequest.Window{Client: env.Client, NodeName: NodeName}
+			return &drainrequest.Window{Client: sees(env.Client), NodeName: NodeName}
 		},
 		Step: func(ctx context.Context) error {
 			_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: NodeName}})

@@ -2,6 +2,7 @@ package maintenancetest_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,8 +31,12 @@ func Run(t *testing.T, world func(*testing.T) World) {
 		"a node that a person cordoned is updated if they let it, and stays so":   cordonedBefore,
 		"a node that a person cordons again meanwhile stays cordoned":             cordonedAgain,
 		"a node that kured has is left alone":                                     takenBefore,
-		"a node that others have meanwhile stays theirs":                          takenMeanwhile,
+		"a node that others have meanwhile is returned when they are done":        takenMeanwhile,
+		"or when a person uncordons it":                                           takenAndUncordoned,
+		"one that they cordoned themselves stays theirs":                          takenAndCordoned,
+		"a drain that is called off while others have the node leaves no cordon":  takenInTheDrain,
 		"a maintenance removed by force leaves no cordon behind":                  removedByForce,
+		"nor does one removed while others have the node":                         removedWhileTaken,
 		"nor does one whose job holds the node":                                   removedWhileHeld,
 		"one removed before it was ready leaves a cordon, and says so":            removedTooEarly,
 		"a node that a person uncordoned is not out of service until asked again": uncordoned,
@@ -143,15 +148,87 @@ func takenBefore(s *scene) {
 	s.becomes(step.MaintenanceReady)
 }
 
+// sign taints the Node as another product does, or takes that back.
+func (s *scene) sign(is bool) {
+	s.Helper()
+	s.change(func(n *corev1.Node) {
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint })
+		if is {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: taint, Effect: corev1.TaintEffectNoSchedule})
+		}
+	})
+}
+
+const taint = "medik8s.io/drain"
+
+// keptFor requires that the node is asked back in vain while the sign is there, and that the message says so.
+func (s *scene) keptFor() {
+	s.Helper()
+	says := "medik8s (taint " + taint + ") has the node too: after the job it stays cordoned until that ends, or until you run: kubectl uncordon " + NodeName
+	s.until("the message to name who has the node", func(state maintenance.State) bool {
+		s.release()
+		return strings.Contains(state.Message, says)
+	})
+	for range 5 {
+		s.release()
+		if s.Step != nil {
+			require.NoError(s, s.Step(s.Context()))
+		}
+		state := s.state()
+		require.NotEqual(s, step.MaintenanceNone, state.Phase)
+		require.Contains(s, state.Message, says)
+	}
+	s.requireCordoned(true)
+}
+
 func takenMeanwhile(s *scene) {
 	s.schedule()
 	s.becomes(step.MaintenanceReady)
-	s.change(func(n *corev1.Node) {
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "medik8s.io/drain", Effect: corev1.TaintEffectNoSchedule})
-	})
-	s.release()
-	assert.Contains(s, s.returned().Message, "medik8s (taint medik8s.io/drain)")
+	s.sign(true)
+	s.keptFor()
+	s.restart()
+	s.keptFor()
+	s.sign(false)
+	assert.Empty(s, s.returned().Message)
+	s.requireCordoned(false)
+}
+
+func takenAndUncordoned(s *scene) {
+	s.schedule()
+	s.becomes(step.MaintenanceReady)
+	s.sign(true)
+	s.keptFor()
+	s.cordon(false)
+	s.returned()
+	s.requireCordoned(false)
+	s.cordon(true)
+	s.stays(step.MaintenanceNone)
 	s.requireCordoned(true)
+}
+
+func takenAndCordoned(s *scene) {
+	s.schedule()
+	s.becomes(step.MaintenanceReady)
+	s.sign(true)
+	s.keptFor()
+	s.cordon(false)
+	s.cordon(true)
+	assert.Contains(s, s.returned().Message, "medik8s (taint "+taint+")")
+	s.sign(false)
+	s.stays(step.MaintenanceNone)
+	s.requireCordoned(true)
+}
+
+func takenInTheDrain(s *scene) {
+	s.pod("db-0", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/stays"} })
+	s.schedule()
+	s.until("the pod to be named", func(state maintenance.State) bool { return strings.Contains(state.Message, "default/db-0") })
+	s.sign(true)
+	s.keptFor()
+	s.sign(false)
+	s.returned()
+	s.requireCordoned(false)
+	s.freePod("db-0")
 }
 
 // byForce removes the maintenance as a person can; without an object of its own there is nothing to remove.
@@ -171,6 +248,19 @@ func removedByForce(s *scene) {
 	assert.Equal(s, step.MaintenanceEnding, state.Phase)
 	assert.Contains(s, state.Message, "removed by force and left the node cordoned")
 	s.restart()
+	assert.Empty(s, s.returned().Message)
+	s.requireCordoned(false)
+}
+
+func removedWhileTaken(s *scene) {
+	s.schedule()
+	s.becomes(step.MaintenanceReady)
+	s.sign(true)
+	s.byForce()
+	s.keptFor()
+	s.restart()
+	s.keptFor()
+	s.sign(false)
 	assert.Empty(s, s.returned().Message)
 	s.requireCordoned(false)
 }

@@ -24,7 +24,7 @@ func TestContractWithTheMaintenanceOperator(t *testing.T) {
 	}
 	Run(t, func(t *testing.T) World {
 		env := apitest.New(t)
-		w := nodeMaintenance(t, env)
+		w := nodeMaintenance(t, env, seeing)
 		var running *exec.Cmd
 		stop := func() {
 			if running != nil {
@@ -43,6 +43,12 @@ func TestContractWithTheMaintenanceOperator(t *testing.T) {
 			require.NoError(t, running.Start())
 		}
 		t.Cleanup(stop)
+		force := w.Force
+		w.Force = func() { // it would end what is deleted, and return the node, before the finalizer is gone
+			stop()
+			force()
+			w.Restart()
+		}
 		w.Restart()
 		return w
 	})

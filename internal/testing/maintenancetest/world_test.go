@@ -57,8 +57,18 @@ func newScene(t *testing.T, w World) *scene {
 	return &scene{T: t, World: w, window: w.Window()}
 }
 
-func (s *scene) schedule() { s.Helper(); require.NoError(s, s.window.Schedule(s.Context())) }
-func (s *scene) release()  { s.Helper(); require.NoError(s, s.window.Release(s.Context())) }
+func (s *scene) schedule() { s.Helper(); s.ask(s.window.Schedule) }
+func (s *scene) release()  { s.Helper(); s.ask(s.window.Release) }
+
+// ask asks again where the other side has changed the same object meanwhile, as the daemon does.
+func (s *scene) ask(what func(context.Context) error) {
+	s.Helper()
+	err := what(s.Context())
+	for apierrors.IsConflict(err) {
+		err = what(s.Context())
+	}
+	require.NoError(s, err)
+}
 
 func (s *scene) state() maintenance.State {
 	s.Helper()

@@ -66,7 +66,7 @@ func (s *scene) adapterUpdated(ctx context.Context, version string, while func(c
 	return before.Running + " to " + version, err
 }
 
-// guardRuns requires that the kubelet runs the guard, and that the job says so, before the write can need it.
+// guardRuns requires that the kubelet runs the guard, and that the job says that it and the node's gateway are there, before the write can need it.
 func (s *scene) guardRuns(ctx context.Context) error {
 	there, err := s.guardThere(ctx)
 	if err != nil {
@@ -76,8 +76,11 @@ func (s *scene) guardRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !there || !meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionProtected) {
+	if !there {
 		return fmt.Errorf("the write began without a guard: %s", trial.Describe(job))
+	}
+	if job == nil || !meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionProtected) {
+		return fmt.Errorf("the job does not say that it has a guard and that the gateway %s, to which the adapter leads, is watched: %s", hostAddress, trial.Describe(job))
 	}
 	return s.Until(ctx, "the guard's pod runs", func(ctx context.Context) (bool, error) {
 		var p corev1.Pod

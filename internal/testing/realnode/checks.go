@@ -16,6 +16,7 @@ var checks = trial.Checks[*scene]{
 	trial.New("access", "the daemon's token is bound to its node, and the policy refuses a write to another one", confined),
 	trial.New("memory", "the daemon at rest has less than 40 MiB resident, and its container takes less than it requests", atRest),
 	trial.New("update", "a device is updated by its vendor's tool from inside the pod", updated),
+	trial.New("update", "a node that a person cordoned is left alone until they let it be updated, and stays cordoned", cordoned),
 	trial.New("devices", "a SCSI disk is updated by WRITE BUFFER from inside the pod", kernelDevice{"scsi", "0001", "0002", vm.SCSIDisk(), module("scsi_debug"), false}.run),
 	trial.New("devices", "an NVMe drive is updated and reset from inside the pod", kernelDevice{"nvme", "WARM1", "WARM2", vm.NVMeDrive(), drives, false}.run),
 	trial.New("devices", "a devlink adapter is updated from inside the pod, and the node reboots", kernelDevice{"devlink", "1.0.0", "1.1.0", vm.DevlinkAdapter(), module("netdevsim"), true}.run),

@@ -10,6 +10,9 @@ type nicState struct {
 	VFs int `json:",omitempty"`
 	// Mode is that of a BlueField.
 	Mode Mode `json:",omitempty"`
+	// NV are the settings that have not their defaults, and FlashResets says that other firmware begins with none.
+	NV          map[string]nvValue `json:",omitempty"`
+	FlashResets bool               `json:",omitempty"`
 }
 
 // hasLinks reports whether the ports with a cable have a link.
@@ -17,12 +20,15 @@ func (n *nicState) hasLinks() bool { return !n.LinkDown && !n.Running.LinkDown &
 
 func newNIC(n NIC) *nicState {
 	f := flash{Version: n.Version, Digest: digest(BuildImage(NICImage, ImageOptions{Version: n.Version, PSID: n.PSID}))}
-	return &nicState{Running: f, Next: f, VFs: n.VFs, Mode: n.Mode}
+	return &nicState{Running: f, Next: f, VFs: n.VFs, Mode: n.Mode, FlashResets: n.FlashResets}
 }
 
 // activate makes the stored image run, if it is complete.
 func (n *nicState) activate(linkDown bool) {
 	if !n.Next.Torn {
+		if n.FlashResets && n.Running.Digest != n.Next.Digest {
+			n.NV = nil
+		}
 		n.Running = n.Next
 	}
 	n.LinkDown = linkDown

@@ -96,6 +96,9 @@ func (m *Machine) bootDevice(s *state, key string, kind Activation) error {
 			card.NextMode = "" // it waits since the machine was made
 		}
 		s.NICs[key].settle(card, card.VFs)
+		if !card.ColdSettings || kind == PowerCycle {
+			s.NICs[key].loadNV()
+		}
 	case s.NVMe[key] != nil:
 		return m.bootNVMe(s, s.nvme(key), b)
 	case s.SCSI[key] != nil:

@@ -76,6 +76,10 @@ type NIC struct {
 	// Mode is that of a BlueField when the machine is made, NextMode the one after the next reset or boot; both are empty for
 	// other cards.
 	Mode, NextMode Mode `json:",omitempty"`
+	// FlashResets says that other firmware begins with the defaults of all settings. ColdSettings are loaded by a power cycle alone: the
+	// firmware cannot be told to load them with a warm boot.
+	FlashResets  bool `json:",omitempty"`
+	ColdSettings bool `json:",omitempty"`
 	// Foreign is a kernel driver that has the card's second function instead of its own, such as "vfio-pci".
 	Foreign string `json:",omitempty"`
 }

@@ -46,6 +46,9 @@ func (c *call) resetCard(n NIC) (int, error) {
 				// What else drives the card was not stopped: it goes on with the old firmware, without links.
 			default:
 				fw.activate(down != nil)
+				if !n.ColdSettings {
+					fw.loadNV()
+				}
 			}
 			fw.settle(n, 0)
 		},

@@ -126,15 +126,35 @@ func Mstfwreset() Tool {
 	})
 }
 
-// Mstconfig reads the settings of NVIDIA network adapters.
+// Mstconfig reads and changes the settings of NVIDIA network adapters.
 func Mstconfig() Tool {
 	return known(Tool{
-		Name:  "mstconfig",
-		Marks: []Mark{{"invalid argument: ", Usage}, {"Failed to open the device", NoDevice}},
+		Name: "mstconfig",
+		Marks: []Mark{
+			{"invalid argument: ", Usage}, {"missing configuration arguments", Usage}, {"Invalid Configuration argument", Usage},
+			{"Failed to open the device", NoDevice},
+		},
 		Cases: []Case{
 			{
 				Name: "the mode of a BlueField", Args: []string{"-d", "{absent}", "-e", "q", "INTERNAL_CPU_MODEL", "INTERNAL_CPU_OFFLOAD_ENGINE"},
 				Want: Want{NoDevice, 3, "-E- Failed to open the device"},
+			},
+			{Name: "all settings", Args: []string{"-d", "{absent}", "-e", "q"}, Want: Want{NoDevice, 3, "-E- Failed to open the device"}},
+			{
+				Name: "whether it takes values", Args: []string{"-d", "{absent}", "s", "SRIOV_EN=1", "NUM_OF_VFS=8"},
+				Want: Want{NoDevice, 3, "-E- Failed to open the device"},
+			},
+			{
+				Name: "store values", Args: []string{"-d", "{absent}", "-y", "s", "SRIOV_EN=1", "NUM_OF_VFS=8"},
+				Want: Want{NoDevice, 3, "-E- Failed to open the device"},
+			},
+			{
+				Name: "store nothing", Args: []string{"-d", "{absent}", "-y", "s"},
+				Want: Want{Usage, 3, "-E- missing configuration arguments"},
+			},
+			{
+				Name: "store no value", Args: []string{"-d", "{absent}", "-y", "s", "SRIOV_EN"},
+				Want: Want{Usage, 3, "-E- Invalid Configuration argument SRIOV_EN"},
 			},
 			{
 				Name: "an option that does not exist", Args: []string{"-d", "{absent}", "--nope", "q"},

@@ -21,7 +21,7 @@ func (b *base) write(ctx context.Context, kernelRoot, toolsRoot string, built []
 	}
 	defer file.Close()
 	archive := rootfs.NewArchive(file)
-	for _, dir := range []string{"proc", "sys", "dev", "run", "tmp", "root", "etc", "var/lib", "lib/modules"} {
+	for _, dir := range []string{"proc", "sys", "dev", "run", "tmp", "root", "etc", "media", "var/lib", "lib/modules"} {
 		archive.Dir(dir)
 	}
 	if err := b.addModules(archive, kernelRoot, built); err != nil {
@@ -80,16 +80,18 @@ func (b *base) addModules(archive *rootfs.Archive, kernelRoot string, built []st
 // addTools adds the programs, the libraries they need and what they read.
 func addTools(ctx context.Context, archive *rootfs.Archive, root string) error {
 	all := append([]string{}, programs...)
-	private, err := filepath.Glob(filepath.Join(root, "usr/lib/x86_64-linux-gnu/fwupd-*/*.so"))
-	if err != nil {
-		return err
-	}
-	for _, p := range private {
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
+	for _, pattern := range ownLibraries {
+		private, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(private) == 0 {
+			return errors.Join(fmt.Errorf("make base: no package has %s", pattern), err)
 		}
-		all = append(all, rel)
+		for _, p := range private {
+			rel, err := filepath.Rel(root, p)
+			if err != nil {
+				return err
+			}
+			all = append(all, rel)
+		}
 	}
 	libraries, err := rootfs.Libraries(ctx, root, all)
 	if err != nil {

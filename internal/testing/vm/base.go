@@ -51,13 +51,21 @@ func (b base) initrd(path string, add func(*rootfs.Archive)) error {
 // bootModules are loaded at every boot, with what they need.
 var bootModules = []string{
 	"virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "ext4", "nvme", "nvme_tcp", "sd_mod", "sg",
+	"tpm_tis", "dm_crypt", "xts", "ecb", "aes_generic", "algif_skcipher", "algif_hash",
 }
 
 // Programs of the machine by the path in their package. The libraries they need come with them.
 var programs = []string{
 	"usr/bin/sg_inq", "usr/bin/sg_opcodes", "usr/bin/sg_read_buffer", "usr/bin/sg_write_buffer", "usr/bin/nsenter",
 	"usr/bin/fwupdtool", "usr/bin/fwupdmgr", "usr/libexec/fwupd/fwupd", "usr/bin/dbus-daemon",
+	"sbin/cryptsetup", "usr/bin/systemd-cryptenroll", "sbin/mke2fs", "bin/mount", "bin/umount",
+	// What these load by name.
+	"usr/lib/x86_64-linux-gnu/cryptsetup/libcryptsetup-token-systemd-tpm2.so", "usr/lib/x86_64-linux-gnu/libtss2-esys.so.0",
+	"usr/lib/x86_64-linux-gnu/libtss2-mu.so.0", "usr/lib/x86_64-linux-gnu/libtss2-rc.so.0", "usr/lib/x86_64-linux-gnu/libtss2-tcti-device.so.0",
 }
+
+// ownLibraries are where packages keep libraries for their own programs alone.
+var ownLibraries = []string{"usr/lib/x86_64-linux-gnu/fwupd-*/*.so", "usr/lib/x86_64-linux-gnu/systemd/libsystemd-shared-*.so"}
 
 // cabs are the images of fwupd's test device in the package fwupd-tests, by the version they are of.
 var cabs = map[string]string{"1.2.3": "fakedevice123.cab", "1.2.4": "fakedevice124.cab"}
@@ -66,7 +74,8 @@ var cabs = map[string]string{"1.2.3": "fakedevice123.cab", "1.2.4": "fakedevice1
 var trees = []string{"usr/share/fwupd/quirks.d", "usr/share/polkit-1/actions"}
 
 // packagesOf are the packages of the programs; their libraries' are found.
-var packagesOf = []string{"sg3-utils", "util-linux", "fwupd", "fwupd-tests", "dbus-daemon"}
+var packagesOf = []string{"sg3-utils", "util-linux", "fwupd", "fwupd-tests", "dbus-daemon", "systemd", "cryptsetup-bin", "e2fsprogs", "mount",
+	"libtss2-esys-3.0.2-0", "libtss2-mu0", "libtss2-rc0", "libtss2-tcti-device0"}
 
 // prepareBase returns the base for the versions apt would install now. It is built if it is not in the cache.
 func prepareBase(ctx context.Context, cache string, apt rootfs.Apt, say func(string, ...any)) (base, error) {
@@ -119,7 +128,7 @@ func prepareBase(ctx context.Context, cache string, apt rootfs.Apt, say func(str
 }
 
 // recipe is everything but the versions of the packages that decides what a base is.
-var recipe = []any{bootModules, programs, trees, cabs, packagesOf, netdevsim, scsiDebug, efivarfs}
+var recipe = []any{bootModules, programs, ownLibraries, trees, cabs, packagesOf, netdevsim, scsiDebug, efivarfs}
 
 // stampPath is the file that names the base for the current package lists: querying apt takes longer than everything
 // else in a second run.

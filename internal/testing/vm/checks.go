@@ -28,6 +28,7 @@ var checks = trial.Checks[*scene]{
 	trial.New("devlink", "netdevsim has no activation without a reboot", devlinkNotActivated),
 	trial.New("fwupd", "fwupd's test device is updated through a tool profile", fwupdUpdated),
 	trial.New("fwupd", "the daemon is killed while fwupd's client writes", fwupdKilled),
+	trial.New("tpm", "a job leaves a disk alone that the TPM alone would open, until there is another way", unlockKept),
 	trial.New("uefi", "on a machine with UEFI the daemon reads what the firmware's variables say of capsules", variablesRead),
 }
 

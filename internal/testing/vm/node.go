@@ -56,6 +56,7 @@ func overlay(path string, b base, binDir string, l *lab.Lab, m *lab.Member) erro
 		a.Copy("init", filepath.Join(binDir, "firmware-lab-guest"))
 		a.Link("usr/bin/systemctl", "/init")
 		a.Link("var/run", "/run")
+		a.Link("lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu") // where cryptsetup looks for what opens tokens
 		a.Copy("usr/bin/firmware-daemon", filepath.Join(binDir, "firmware-daemon"))
 		a.File(guest.ConfigPath, 0o644, config)
 		a.File(accessDir+"/kubeconfig", 0o600, kubeconfig)
@@ -161,7 +162,7 @@ func joinMachine(ctx context.Context, l *lab.Lab, b base, dir, binDir string) (*
 		return nil, err
 	}
 	m, err := startMachine(machineOptions{
-		base: b, dir: dir, initrd: initrd, agentAddress: agentAddress,
+		base: b, dir: dir, initrd: initrd, agentAddress: agentAddress, sealed: true,
 		// Through /proc: the path of the program may contain any character, and its file may be replaced meanwhile.
 		relay: []string{fmt.Sprintf("/proc/%d/exe", os.Getpid()), "vm", "relay"}, forwards: map[int]string{apiPort: api.Host, imagePort: images},
 	})

@@ -83,6 +83,7 @@ var needed = []rootfs.Need{
 	{Program: qemu.Program, Package: "qemu-system-x86"}, {Program: "mke2fs", Package: "e2fsprogs"}, {Program: "make", Package: "make"},
 	{Program: "gcc-12", Package: "gcc-12"}, {Program: "xz", Package: "xz-utils"}, {Program: "tar", Package: "tar"},
 	{Program: "/usr/lib/x86_64-linux-gnu/libelf.so.1", Package: "libelf1"}, {Program: ovmf, Package: "ovmf"},
+	{Program: swtpm, Package: "swtpm"},
 }
 
 // prepare builds the parts of the machine.

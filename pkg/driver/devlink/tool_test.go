@@ -22,7 +22,7 @@ type netlinkMessage = netlink.Message
 
 // patience bounds how long a process may take to start or end on a busy machine.
 const (
-	patience = 30 * time.Second
+	patience = 5 * time.Minute
 	tick     = 10 * time.Millisecond
 )
 

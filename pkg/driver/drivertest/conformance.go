@@ -39,8 +39,14 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"progress rises from 0 to 100", testProgress},
 		{"a step needs a name that is declared and a device that answers (R003-41)", testSteps},
 	}
-	_, fw := newHarness(t).inspect(t)
+	h := newHarness(t)
+	_, fw := h.inspect(t)
 	cases = append(cases, rollbackCases(fw.Rollback)...)
+	if h.Settings != nil {
+		cases = append(cases, settingsCases()...)
+	} else {
+		cases = append(cases, conformanceCase{"settings that cannot be read are said to be so", testNoSettings})
+	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { c.test(t, newHarness(t)) })
 	}

@@ -35,6 +35,7 @@ func TestSimulatedConforms(t *testing.T) {
 func harness(t *testing.T, fw inventory.Firmware) drivertest.Harness {
 	t.Helper()
 	sim, id := simulatedWith(fw)
+	sim.Give(card, parameters(fw.Activation)...)
 	inject := func(f drivertest.Fault) func(*testing.T) {
 		return func(*testing.T) { sim.Inject(card, f) }
 	}
@@ -62,6 +63,27 @@ func harness(t *testing.T, fw inventory.Firmware) drivertest.Harness {
 		},
 		WriteRunning: func(_ *testing.T, lock string) bool { return sim.Busy(lock) },
 		FailRead:     inject(drivertest.FailArchive),
-		Stored:       func(*testing.T) inventory.Version { return sim.Firmware(card).Stored },
+		Settings: &drivertest.Settings{
+			Set:      []inventory.Setting{{Name: "SRIOV_EN", Value: "1"}, {Name: "numVFs", Value: "8"}},
+			Misfits:  []inventory.Setting{{Name: "numVFs", Value: "128"}, {Name: "SRIOV_EN", Value: "2"}},
+			ReadOnly: "BOARD_REV",
+			Stored:   func(_ *testing.T, name string) string { return sim.Parameter(card, name).Next.Value },
+		},
+		Stored: func(*testing.T) inventory.Version { return sim.Firmware(card).Stored },
+	}
+}
+
+// parameters are those of a device whose values come into force by the kind of activation.
+func parameters(kind inventory.Activation) []inventory.Parameter {
+	return []inventory.Parameter{
+		{
+			Name: "numVFs", Current: inventory.Read("0"), Default: inventory.Read("0"), Needs: kind,
+			Domain: inventory.Domain{Number: &inventory.Interval{Max: 127}}, Spelling: inventory.SpelledAsNumber,
+		},
+		{
+			Name: "SRIOV_EN", Current: inventory.Read("0"), Needs: kind,
+			Domain: inventory.Domain{Values: []string{"False(0)", "True(1)"}}, Spelling: inventory.SpelledWithCode,
+		},
+		{Name: "BOARD_REV", Current: inventory.Read("3"), Default: inventory.Read("3"), ReadOnly: "the vendor sets it"},
 	}
 }

@@ -19,6 +19,9 @@ type device struct {
 	turns  int
 	left   map[int]int
 	faults map[Fault]bool
+	// parameters are those of every firmware, in order of their names, and brought those of a version alone.
+	parameters []inventory.Parameter
+	brought    map[inventory.Version][]inventory.Parameter
 	// failure is what the tool prints with FailWrite.
 	failure string
 	gone    bool
@@ -127,6 +130,9 @@ func (d *device) drop() {
 
 // run makes the stored image the running one.
 func (d *device) run() {
+	if d.faults[FlashResets] && d.firmware.Pending() {
+		d.forget()
+	}
 	d.firmware.Running, d.running = d.firmware.Stored, d.stored
 	if !slices.ContainsFunc(d.firmware.Slots, func(s inventory.Slot) bool { return s.State == inventory.SlotPending }) {
 		return

@@ -7,13 +7,13 @@ type Fault int
 const (
 	// Unreadable makes Inspect, Archive and Revert fail.
 	Unreadable Fault = iota
-	// FailWrite makes Write fail with the tool's error and change nothing.
+	// FailWrite makes Write and Configure fail with the tool's error and change nothing.
 	FailWrite
-	// LieWrite makes Write report success and change nothing.
+	// LieWrite makes Write and Configure report success and change nothing.
 	LieWrite
-	// BusyWrite makes Write and Revert fail because another write holds the device.
+	// BusyWrite makes Write, Revert and Configure fail because another write holds the device.
 	BusyWrite
-	// HangWrite makes Write and Revert wait until Simulated.Release. When its context ends it returns command.ErrStillRunning and
+	// HangWrite makes Write, Revert and Configure wait until Simulated.Release. When its context ends it returns command.ErrStillRunning and
 	// the write goes on: it ends with Release.
 	HangWrite
 	// FailArchive makes Archive fail and leave no file.
@@ -36,6 +36,10 @@ const (
 	Quiet
 	// NeedPower makes a reboot leave the stored image waiting: only a power-cycle runs it.
 	NeedPower
+	// FlashResets makes the device give its parameters their defaults when it begins to run other firmware.
+	FlashResets
+	// HalfConfigure makes Configure store the first of its values alone, and end in an unknown way (command.ErrLost).
+	HalfConfigure
 	// TwoBoots makes the next reboot leave the stored image waiting; the one after it runs it.
 	TwoBoots
 )

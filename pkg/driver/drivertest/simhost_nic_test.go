@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -183,4 +184,177 @@ func TestALockedDownKernelIsTheReasonWhyACardCannotBeRead(t *testing.T) {
 	spec, err := m.Spec()
 	require.NoError(t, err)
 	assert.NoError(t, mstflint.New(runner, sysfs.DirFS(m.Dir())).Reaches(p.id(spec)))
+}
+
+// nicSettings are those of the only card of a machine.
+func nicSettings(m *simhost.Machine) *drivertest.Settings {
+	number := func(t *testing.T, name string) int {
+		spec, err := m.Spec()
+		require.NoError(t, err)
+		n, err := m.Setting(spec.NICs[0].Key, name)
+		require.NoError(t, err)
+		return n
+	}
+	return &drivertest.Settings{
+		Set: []inventory.Setting{
+			{Name: "PCI_ATOMIC_MODE", Value: "1"}, {Name: inventory.SettingNumVFs, Value: "8"}, {Name: inventory.SettingLinkType, Value: "InfiniBand"},
+		},
+		Misfits: []inventory.Setting{
+			{Name: inventory.SettingNumVFs, Value: "70000"}, {Name: inventory.SettingLinkType, Value: "Omni-Path"},
+			{Name: "SRIOV_EN", Value: "2"}, {Name: "HOST_CHAINING_DESCRIPTORS", Value: "1"},
+		},
+		Stored: func(t *testing.T, name string) string {
+			switch {
+			case name == inventory.SettingLinkType:
+				return map[int]string{1: "InfiniBand", 2: "Ethernet"}[number(t, "LINK_TYPE_P1")]
+			case name == inventory.SettingNumVFs && number(t, "SRIOV_EN") == 0:
+				return "0"
+			case name == inventory.SettingNumVFs:
+				name = "NUM_OF_VFS"
+			}
+			return strconv.Itoa(number(t, name))
+		},
+	}
+}
+
+func nicWithSettings(t *testing.T, change func(*simhost.NIC)) (*simhost.Machine, *mstflint.Driver, inventory.Identity) {
+	t.Helper()
+	p := nic(0).change(func(s *simhost.Spec) { change(&s.NICs[0]) })
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	return m, mstflint.New(runner, sysfs.DirFS(m.Dir())), p.id(spec)
+}
+
+func set(name, value string) driver.Configuration {
+	return driver.Configuration{Set: []inventory.Setting{{Name: name, Value: value}}}
+}
+
+// Arrays are listed as a whole; their elements are read and set by name.
+func TestElementsOfArraysAreSetOneByOne(t *testing.T) {
+	const element = "HOST_CHAINING_DESCRIPTORS[3]"
+	_, d, id := nicWithSettings(t, func(*simhost.NIC) {})
+	before, err := d.Parameters(t.Context(), id, element)
+	require.NoError(t, err)
+	require.Len(t, before, 1)
+	assert.True(t, before[0].Runs("9"))
+	require.NoError(t, d.CheckConfiguration(t.Context(), id, set(element, "10")))
+	_, err = d.Configure(t.Context(), id, set(element, "10"))
+	require.NoError(t, err)
+	after, err := d.Parameters(t.Context(), id, element)
+	require.NoError(t, err)
+	assert.True(t, after[0].Stores("10"))
+	_, err = d.Configure(t.Context(), id, driver.Configuration{Set: inventory.Undo(set(element, "10").Set, before)})
+	require.NoError(t, err)
+	after, err = d.Parameters(t.Context(), id, element)
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+	require.ErrorContains(t, d.CheckConfiguration(t.Context(), id, set("HOST_CHAINING_DESCRIPTORS[8]", "1")), "no parameter HOST_CHAINING_DESCRIPTORS[8]")
+}
+
+func TestNewFirmwareOfACardBringsAParameter(t *testing.T) {
+	const brought = "ROCE_ADAPTIVE_ROUTING_EN"
+	p := nic(0)
+	m, d, id := nicWithSettings(t, func(*simhost.NIC) {})
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	rejected := new(driver.RejectedError)
+	require.ErrorAs(t, d.CheckConfiguration(t.Context(), id, set(brought, "0")), &rejected)
+	assert.Contains(t, rejected.Reason, "no parameter "+brought)
+	need, err := d.Write(t.Context(), id, drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])), nil)
+	require.NoError(t, err)
+	_, err = d.Activate(t.Context(), id, need)
+	require.NoError(t, err)
+	require.NoError(t, d.CheckConfiguration(t.Context(), id, set(brought, "0")))
+	_, err = d.Configure(t.Context(), id, set(brought, "0"))
+	require.NoError(t, err)
+	n, err := m.Setting(p.key, brought)
+	require.NoError(t, err)
+	assert.Zero(t, n)
+}
+
+func TestAFlashThatResetsTheSettingsIsSeen(t *testing.T) {
+	p := nic(0)
+	m, d, id := nicWithSettings(t, func(n *simhost.NIC) { n.FlashResets = true })
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	need, err := d.Configure(t.Context(), id, set("numVFs", "8"))
+	require.NoError(t, err)
+	_, err = d.Activate(t.Context(), id, need)
+	require.NoError(t, err)
+	need, err = d.Write(t.Context(), id, drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])), nil)
+	require.NoError(t, err)
+	_, err = d.Activate(t.Context(), id, need)
+	require.NoError(t, err)
+	all, err := d.Parameters(t.Context(), id, "numVFs")
+	require.NoError(t, err)
+	assert.True(t, inventory.FindParameter(all, "numVFs").Runs("0"))
+}
+
+// One reset loads the image and the settings; a patch of the running firmware loads the image alone.
+func TestAResetLoadsImageAndSettings(t *testing.T) {
+	for _, patches := range []bool{false, true} {
+		p := nic(0)
+		m, d, id := nicWithSettings(t, func(n *simhost.NIC) { n.LivePatch = patches })
+		spec, err := m.Spec()
+		require.NoError(t, err)
+		_, err = d.Write(t.Context(), id, drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])), nil)
+		require.NoError(t, err)
+		need, err := d.Configure(t.Context(), id, set("numVFs", "8"))
+		require.NoError(t, err)
+		require.Equal(t, inventory.ActivateDeviceReset, need)
+		need, err = d.Activate(t.Context(), id, need)
+		require.NoError(t, err)
+		assert.Equal(t, inventory.ActivateNone, need)
+		all, err := d.Parameters(t.Context(), id, "numVFs")
+		require.NoError(t, err)
+		assert.True(t, inventory.FindParameter(all, "numVFs").Runs("8"))
+		now, err := m.Device(p.key)
+		require.NoError(t, err)
+		assert.Equal(t, string(p.versions[0]), now.Running)
+	}
+}
+
+func TestACardIsNotPatchedForItsSettings(t *testing.T) {
+	m, d, id := nicWithSettings(t, func(n *simhost.NIC) { n.LivePatch = true })
+	need, err := d.Configure(t.Context(), id, set("numVFs", "8"))
+	require.NoError(t, err)
+	need, err = d.Activate(t.Context(), id, need)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateNone, need)
+	ops, err := m.Operations()
+	require.NoError(t, err)
+	assert.False(t, slices.ContainsFunc(ops, func(op simhost.Operation) bool { return op.Action == "Patch" }), "a patch loads no settings")
+}
+
+func TestSettingsOfAColdCardNeedAPowerCycle(t *testing.T) {
+	m, d, id := nicWithSettings(t, func(n *simhost.NIC) { n.ColdSettings = true })
+	need, err := d.Configure(t.Context(), id, set("numVFs", "8"))
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivatePowerCycle, need)
+	runs := func() bool {
+		all, err := d.Parameters(t.Context(), id, "numVFs")
+		require.NoError(t, err)
+		return inventory.FindParameter(all, "numVFs").Runs("8")
+	}
+	need, _, err = driver.StillNeeded(d.Activate(t.Context(), id, inventory.ActivateDeviceReset))
+	require.NoError(t, err)
+	assert.Greater(t, need, inventory.ActivateDeviceReset)
+	require.NoError(t, m.Boot())
+	assert.False(t, runs())
+	require.NoError(t, m.PowerCycle())
+	assert.True(t, runs())
+}
+
+// The largest number is known to the card alone, which says so when it is told a larger one.
+func TestTheCardRejectsWhatItCannotHave(t *testing.T) {
+	_, d, id := nicWithSettings(t, func(*simhost.NIC) {})
+	require.NoError(t, d.CheckConfiguration(t.Context(), id, set("numVFs", "500")))
+	_, err := d.Configure(t.Context(), id, set("numVFs", "500"))
+	rejected := new(driver.RejectedError)
+	require.ErrorAs(t, err, &rejected)
+	assert.Contains(t, rejected.Error(), "settings rejected: mstconfig says: Parameter NUM_OF_VFS' value is larger than maximum allowed 127")
+	err = d.CheckConfiguration(t.Context(), id, set("PCI_ATOMIC_MODE", "7"))
+	require.ErrorAs(t, err, &rejected)
+	assert.Contains(t, rejected.Reason, "Unknown value 7")
 }

@@ -50,6 +50,7 @@ type part struct {
 	running   func(simhost.Spec) string
 	write     string
 	describes bool
+	settings  func(*simhost.Machine) *drivertest.Settings
 }
 
 func nic(n int) part {
@@ -76,6 +77,7 @@ func nic(n int) part {
 		running:   func(s simhost.Spec) string { return s.NICs[0].Version },
 		write:     "write",
 		describes: true,
+		settings:  nicSettings,
 	}
 }
 
@@ -558,7 +560,7 @@ func (p part) harness(t *testing.T) drivertest.Harness {
 	}
 	damaged := p.bytes(p.options(spec), p.versions[0])
 	damaged = damaged[:len(damaged)-len(damaged)/2&^3]
-	return drivertest.Harness{
+	h := drivertest.Harness{
 		Driver:         p.driver(runner, m),
 		ID:             p.id(spec),
 		Image:          drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])),
@@ -591,6 +593,10 @@ func (p part) harness(t *testing.T) drivertest.Harness {
 			return inventory.Version(d.Stored)
 		},
 	}
+	if p.settings != nil {
+		h.Settings = p.settings(m)
+	}
+	return h
 }
 
 func (p part) previous(t *testing.T, spec simhost.Spec) driver.Image {

@@ -36,6 +36,8 @@ type Change struct {
 	// Version is what the device is to run, and Digest that of its image.
 	Version inventory.Version
 	Digest  inventory.Digest
+	// Settings are those that the device is told.
+	Settings []inventory.Setting
 	// Progress is told how far a write is; nil for nobody.
 	Progress driver.Progress
 	// Apply makes the device take it.
@@ -56,15 +58,17 @@ type OperationKind string
 const (
 	OpWrite      OperationKind = "Write"
 	OpRevert     OperationKind = "Revert"
+	OpConfigure  OperationKind = "Configure"
 	OpActivate   OperationKind = "Activate"
 	OpReboot     OperationKind = "Reboot"
 	OpPowerCycle OperationKind = "PowerCycle"
 )
 
 var (
-	_ driver.Driver   = (*Simulated)(nil)
-	_ driver.Archiver = (*Simulated)(nil)
-	_ driver.Reverter = (*Simulated)(nil)
+	_ driver.Driver     = (*Simulated)(nil)
+	_ driver.Archiver   = (*Simulated)(nil)
+	_ driver.Reverter   = (*Simulated)(nil)
+	_ driver.Configurer = (*Simulated)(nil)
 )
 
 // NewSimulated returns a driver of that name without devices.
@@ -196,6 +200,7 @@ func (s *Simulated) boot(kind OperationKind, upTo inventory.Activation) {
 	defer s.mu.Unlock()
 	s.operations = append(s.operations, Operation{Kind: kind})
 	for _, d := range s.devices {
+		d.boot(upTo)
 		switch {
 		case !d.firmware.Pending() || d.firmware.Activation > upTo, d.faults[NeedPower] && upTo < inventory.ActivatePowerCycle:
 		case d.faults[TwoBoots] && kind == OpReboot:
@@ -392,11 +397,14 @@ func (s *Simulated) Activate(ctx context.Context, id inventory.Identity, kind in
 	case d.faults[NeedReboot] && d.firmware.Pending():
 		return inventory.ActivateReboot, nil
 	case d.firmware.Activation > kind:
-		return d.needs(), nil
+		d.enforce(kind)
+		return max(d.needs(), d.waits()), nil
 	}
-	return inventory.ActivateNone, s.carryOut(ctx, Change{
-		Operation: Operation{OpActivate, d.id.UniqueID}, Version: d.firmware.Stored, Apply: d.run,
-	})
+	err = s.carryOut(ctx, Change{Operation: Operation{OpActivate, d.id.UniqueID}, Version: d.firmware.Stored, Apply: func() {
+		d.run()
+		d.enforce(kind)
+	}})
+	return d.waits(), err
 }
 
 func (s *Simulated) change(uniqueID string, f func(*device)) {

@@ -198,20 +198,8 @@ func parseDetails(out string) ([]component, error) {
 	return all, nil
 }
 
-// format is a way in which a vendor spells the number that the ESRT has as a version (fwupd's version formats).
-type format struct {
-	name  string
-	spell func(number uint32) string
-}
-
-var formats = []format{
-	{"triplet", func(n uint32) string { return fmt.Sprintf("%d.%d.%d", n>>24, n>>16&0xff, n&0xffff) }},
-	{"quad", func(n uint32) string { return fmt.Sprintf("%d.%d.%d.%d", n>>24, n>>16&0xff, n>>8&0xff, n&0xff) }},
-	{"pair", func(n uint32) string { return fmt.Sprintf("%d.%d", n>>16, n&0xffff) }},
-	{"dell-bios", func(n uint32) string { return fmt.Sprintf("%d.%d.%d", n>>16&0xff, n>>8&0xff, n&0xff) }},
-	{"dell-bios-msb", func(n uint32) string { return fmt.Sprintf("%d.%d.%d", n>>24, n>>16&0xff, n>>8&0xff) }},
-	{"number", func(n uint32) string { return fmt.Sprintf("%d", n) }},
-}
+// formats are those of fwupd's version formats that may be guessed from a number of the ESRT and a version.
+var formats = [...]string{"triplet", "quad", "pair", "dell-bios", "dell-bios-msb", "number"}
 
 // formatFor is the one format in which the number of the ESRT is the version that the machine reports of itself; empty when there is
 // none, or more than one. fwupd does not know the format without metadata from the network, and then refuses each archive
@@ -222,13 +210,13 @@ func formatFor(number *int, running inventory.Version) string {
 	}
 	found := ""
 	for _, f := range formats {
-		if f.spell(uint32(*number)) != string(running) {
+		if inventory.SpellNumber(f, uint32(*number)) != string(running) {
 			continue
 		}
 		if found != "" {
 			return ""
 		}
-		found = f.name
+		found = f
 	}
 	return found
 }

@@ -14,6 +14,7 @@ import (
 func TestContractHasAllCommands(t *testing.T) {
 	absent, err := inventory.ParsePCIAddress(toolcontract.Absent)
 	require.NoError(t, err)
+	sriov := []inventory.Setting{{Name: sriovEnabled, Value: "1"}, {Name: sriovVFs, Value: "8"}}
 	argv := func(commands ...command.Command) (lines [][]string) {
 		for _, c := range commands {
 			line := append([]string(nil), c.Argv...)
@@ -35,6 +36,8 @@ func TestContractHasAllCommands(t *testing.T) {
 		"queryReset":  argv(queryReset(absent)),
 		"reset":       argv(reset(absent, levelLivePatch, "lock"), reset(absent, levelPCIReset, "lock")),
 		"reactivate":  argv(reactivate(absent, "lock")),
-		"queryMode":   argv(queryMode(absent)),
+		"config": argv(
+			queryConfig(absent, cpuModel, offloadEngine), queryConfig(absent), tryConfig(absent, sriov), setConfig(absent, sriov, "lock"),
+		),
 	}, toolcontract.Mstflint(), toolcontract.Mstfwreset(), toolcontract.Mstconfig())
 }

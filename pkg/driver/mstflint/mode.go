@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -58,27 +57,19 @@ func (m mode) change() string {
 	return ""
 }
 
-var settingLine = regexp.MustCompile(`^[* ]\s*(?:RO)?\s*([A-Z0-9_]+)\s+(\S+\(\d+\))\s+(\S+\(\d+\))\s+(\S+\(\d+\))\s*$`)
-
-// parseMode reads what mstconfig prints of both settings: their default, current and next values, in this order.
+// parseMode reads what mstconfig prints of both settings.
 func parseMode(out string) (mode, error) {
+	rows, err := parseConfig(out)
+	if err != nil {
+		return mode{}, err
+	}
 	var m mode
-	columns := false
-	for line := range strings.Lines(out) {
-		line = strings.TrimRight(line, "\r\n")
-		if strings.HasPrefix(line, "Configurations:") {
-			columns = strings.Join(strings.Fields(line), " ") == "Configurations: Default Current Next Boot"
-			continue
+	for _, r := range rows {
+		v := value{r.current.Value, r.next.Value}
+		if (r.name == cpuModel || r.name == offloadEngine) && !v.isKnown() {
+			return mode{}, fmt.Errorf("parse mstconfig query: %s is %s, and %s after the next reset, which is not known here", r.name, r.current, r.next)
 		}
-		s := settingLine.FindStringSubmatch(line)
-		if !columns || s == nil {
-			continue
-		}
-		v := value{s[3], s[4]}
-		if (s[1] == cpuModel || s[1] == offloadEngine) && !v.isKnown() {
-			return mode{}, fmt.Errorf("parse mstconfig query: %s is %s, and %s after the next reset, which is not known here", s[1], v.current, v.next)
-		}
-		switch s[1] {
+		switch r.name {
 		case cpuModel:
 			m.model = v
 		case offloadEngine:
@@ -111,7 +102,7 @@ func (d *Driver) modeRefusal(ctx context.Context, id inventory.Identity, card in
 }
 
 func (d *Driver) mode(ctx context.Context, card inventory.PCIAddress) (mode, error) {
-	c := queryMode(card)
+	c := queryConfig(card, cpuModel, offloadEngine)
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
 		return mode{}, fmt.Errorf("query settings: %w", err)

@@ -22,8 +22,9 @@ type Driver struct {
 }
 
 var (
-	_ driver.Driver   = (*Driver)(nil)
-	_ driver.Archiver = (*Driver)(nil)
+	_ driver.Driver     = (*Driver)(nil)
+	_ driver.Archiver   = (*Driver)(nil)
+	_ driver.Configurer = (*Driver)(nil)
 )
 
 // New returns the driver. Root is the root of the host's file system with its sys directory; without one no card is reset,
@@ -34,7 +35,7 @@ func New(runner command.Runner, root fs.FS) *Driver { return &Driver{runner: run
 func (*Driver) Name() string { return "mstflint" }
 
 // Version is the version of this driver, not of the tool.
-func (*Driver) Version() string { return "4" }
+func (*Driver) Version() string { return "5" }
 
 const (
 	vendorID = "15b3"
@@ -228,8 +229,9 @@ func (d *Driver) confirm(
 	return d.needs(ctx, id, card, q)
 }
 
-// Activate resets the card, and its kernel driver if the reset level includes it, and reads what runs afterwards. If the reset is
-// impossible, refused or fails, a reboot loads the image, as long as the card still answers.
+// Activate resets the card, and its kernel driver if the reset level includes it, for a stored image or, where none waits, for settings, and reads
+// what is in force afterwards. If the reset is impossible, refused or fails, a reboot loads them, as long as the card still answers. Settings
+// that wait when an image runs are no reason to go on: somebody else may have left them for later.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
@@ -243,22 +245,37 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 		return 0, fmt.Errorf("inspect card %s: %w", card, err)
 	}
 	if !pending(before) {
-		return inventory.ActivateNone, nil
+		if settings, err := d.settingsWait(ctx, card); err != nil {
+			return 0, fmt.Errorf("read the settings of card %s: %w", card, err)
+		} else if !settings {
+			return inventory.ActivateNone, nil
+		}
 	}
 	l, err := d.levels(ctx, id, card)
 	if err != nil {
 		return 0, err
 	}
+	if l.livePatch = l.livePatch && pending(before); l.livePatch && l.pciReset { // a patch loads no settings, a reset both
+		settings, err := d.settingsWait(ctx, card)
+		l.livePatch = err != nil || !settings
+	}
 	lock, err := unique(before, id)
 	if err != nil {
 		return 0, fmt.Errorf("reset card %s: %w", card, err)
 	}
-	after, why, err := d.load(ctx, card, lock, before, l)
+	done := false
+	_, why, err := d.load(ctx, card, lock, before, l, func(q query) bool {
+		if done = !pending(q); done && !pending(before) {
+			wait, err := d.settingsWait(ctx, card)
+			done = err == nil && !wait
+		}
+		return done
+	})
 	if err != nil {
 		return 0, err
 	}
-	if pending(after) {
-		return 0, &driver.NotEnoughError{Needs: l.restart(), Reason: cmp.Or(why, l.reason, "no reset of the card loads the image")}
+	if !done {
+		return 0, &driver.NotEnoughError{Needs: l.restart(), Reason: cmp.Or(why, l.reason, "no reset of the card loads what it stores")}
 	}
 	return inventory.ActivateNone, nil
 }

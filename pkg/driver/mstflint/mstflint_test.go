@@ -42,6 +42,7 @@ type flint struct {
 
 func (f *flint) runner(t *testing.T) *commandtest.Runner {
 	return commandtest.NewRunner(t, map[string]commandtest.Tool{
+		"mstconfig": withoutSettings,
 		"mstflint": func(_ context.Context, c command.Command) (command.Result, error) {
 			switch verb := c.Argv[len(c.Argv)-1]; {
 			case verb == "b":
@@ -298,12 +299,14 @@ func TestActivateDoesNotResetACardThatNeedsAReboot(t *testing.T) {
 var forbidden = []string{
 	"allow_psid_change", "nofs", "clear_semaphore", "blank_guids", "no_flash_verify", "no_fw_ctrl", "guid", "mac", "uid", "vsd",
 	"use_image_ps", "use_image_guids", "ignore_dev_data", "allow_rom_change", "override_cache_replacement", "ocr", "no_devid_check",
-	"skip_ci_req", "dual_image", "banks", "skip_fsm_sync", "skip_driver", "force",
+	"skip_ci_req", "dual_image", "banks", "skip_fsm_sync", "skip_driver", "force", "yy", "yyes", "with_default",
 }
 
 func TestForbiddenFlagsAreNeverSent(t *testing.T) {
 	commands := []command.Command{
-		queryDevice(card), queryImage("/i"), verifyImage("/i"), readImage(card, "/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "3", "l"), reactivate(card, "l"), queryMode(card),
+		queryDevice(card), queryImage("/i"), verifyImage("/i"), readImage(card, "/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "3", "l"), reactivate(card, "l"),
+		queryConfig(card), queryConfig(card, sriovEnabled), tryConfig(card, []inventory.Setting{{Name: sriovEnabled, Value: "1"}}),
+		setConfig(card, []inventory.Setting{{Name: sriovEnabled, Value: "1"}}, "l"),
 	}
 	allowed := map[string]bool{"-d": true, "-i": true, "-qq": true, "-y": true, "-l": true, "-e": true}
 	for _, c := range commands {

@@ -35,7 +35,7 @@ func (d *Driver) makeWay(
 	if err != nil {
 		return q, fmt.Errorf("inspect card %s: %w", card, err)
 	}
-	after, why, err := d.load(ctx, card, lock, q, l)
+	after, why, err := d.load(ctx, card, lock, q, l, func(q query) bool { return !pending(q) })
 	if err != nil {
 		return q, fmt.Errorf("load the stored image %s before another is burned: %w", q.Stored, err)
 	}

@@ -46,6 +46,7 @@ func (w *waiting) runner(t *testing.T) *commandtest.Runner {
 	}
 	levels := golden(t, w.levels)
 	return commandtest.NewRunner(t, map[string]commandtest.Tool{
+		"mstconfig": withoutSettings,
 		"mstflint": func(_ context.Context, c command.Command) (command.Result, error) {
 			verb := c.Argv[len(c.Argv)-1]
 			switch {

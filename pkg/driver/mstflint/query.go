@@ -162,14 +162,6 @@ func queryReset(card inventory.PCIAddress) command.Command {
 	return command.Command{Argv: []string{resetTool, "-d", card.String(), "q"}, Timeout: queryTimeout}
 }
 
-// queryMode reads the settings that choose the mode of a BlueField, with their default, current and next values.
-func queryMode(card inventory.PCIAddress) command.Command {
-	return command.Command{
-		Argv:    []string{configTool, "-d", card.String(), "-e", "q", cpuModel, offloadEngine},
-		Timeout: queryTimeout,
-	}
-}
-
 // reset makes the card load its stored image by the level: 0 patches the firmware while it runs, 3 restarts the card
 // and its kernel driver. The type of the reset and its synchronisation are left to the tool, which chooses what the
 // card supports.

@@ -152,12 +152,12 @@ func cause(err error) error {
 	return err
 }
 
-// load resets the card so that its stored image runs, by the least disruptive level it offers, and returns the card's
-// state afterwards. mstfwreset also exits with 0 after a mere warning, so the card is queried whether the image runs.
-// If it does not, a more disruptive level is tried; the image may still be pending at the end, and why says what the last reset
+// load resets the card so that what it stores is loaded, by the least disruptive level it offers, and returns the card's
+// state afterwards. mstfwreset also exits with 0 after a mere warning, so the card is queried whether that is so.
+// If it is not, a more disruptive level is tried; the image may still be pending at the end, and why says what the last reset
 // said. It is an error if a reset is still running, or the card does not answer afterwards.
 func (d *Driver) load(
-	ctx context.Context, card inventory.PCIAddress, lock string, q query, l levels,
+	ctx context.Context, card inventory.PCIAddress, lock string, q query, l levels, loaded func(query) bool,
 ) (after query, why string, err error) {
 	for _, level := range l.resets() {
 		c := reset(card, level, lock)
@@ -169,7 +169,7 @@ func (d *Driver) load(
 		if q, err = d.query(ctx, card); err != nil {
 			return q, why, fmt.Errorf("inspect card %s after %s: %w", card, why, err)
 		}
-		if !pending(q) {
+		if loaded(q) {
 			break
 		}
 	}

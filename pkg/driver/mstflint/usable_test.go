@@ -3,6 +3,8 @@ package mstflint
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"testing"
 	"testing/fstest"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command/commandtest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -44,11 +47,38 @@ func TestAnUnreadableLockdownDoesNotChangeTheDriver(t *testing.T) {
 	require.ErrorContains(t, d.Reaches(id), "locked down (integrity)")
 }
 
-// From 4.33 on the tool would give the cards without a kernel driver to vfio-pci.
+// From 4.33 on the tool would give the cards without a kernel driver to vfio-pci. A device of fwctl changes nothing: what the kernel lets
+// be written there shows only in the middle of a burn.
 func TestLockedDownRunsNoTool(t *testing.T) {
-	kernel := fstest.MapFS{"sys/kernel/security/lockdown": {Data: []byte("none [integrity] confidentiality")}}
-	d := New(commandtest.NewRunner(t, nil), kernel)
-	_, _, err := d.Inspect(t.Context(), id)
-	require.ErrorContains(t, err, "locked down (integrity)")
-	require.ErrorContains(t, d.Check(t.Context(), id, image(t, "22.41.1000")), "locked down (integrity)")
+	const function = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0"
+	link := func(target string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink | 0o777}
+	}
+	for name, kernel := range map[string]fstest.MapFS{
+		"plain": {},
+		"with vfio-pci and fwctl": {
+			"sys/module/vfio_pci/initstate":   {Data: []byte("live")},
+			"sys/class/fwctl/fwctl0":          link("../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/fwctl/fwctl0"),
+			function + "/fwctl/fwctl0/device": link("../../../0000:3b:00.0"),
+			function + "/vendor":              {Data: []byte("0x15b3")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kernel["sys/kernel/security/lockdown"] = &fstest.MapFile{Data: []byte("none [integrity] confidentiality")}
+			d, img := New(commandtest.NewRunner(t, nil), kernel), image(t, "22.41.1000")
+			sriov := driver.Configuration{Set: []inventory.Setting{{Name: sriovEnabled, Value: "1"}}}
+			for operation, run := range map[string]func() error{
+				"inspect":           func() error { _, _, err := d.Inspect(t.Context(), id); return err },
+				"check":             func() error { return d.Check(t.Context(), id, img) },
+				"write":             func() error { _, err := d.Write(t.Context(), id, img, nil); return err },
+				"activate":          func() error { _, err := d.Activate(t.Context(), id, inventory.ActivateDeviceReset); return err },
+				"settings":          func() error { _, err := d.Parameters(t.Context(), id); return err },
+				"check of settings": func() error { return d.CheckConfiguration(t.Context(), id, sriov) },
+				"configure":         func() error { _, err := d.Configure(t.Context(), id, sriov); return err },
+				"archive":           func() error { return d.Archive(t.Context(), id, filepath.Join(t.TempDir(), "image")) },
+			} {
+				require.ErrorContains(t, run(), "locked down (integrity)", operation)
+			}
+		})
+	}
 }

@@ -35,7 +35,7 @@ const (
 	card  = "e41d2d0300fa7b10"
 	board = "MT_0000000359"
 	// patience is how long processes may take on a busy machine.
-	patience = 30 * time.Second
+	patience = 5 * time.Minute
 	tick     = 10 * time.Millisecond
 )
 

@@ -142,6 +142,12 @@ func (m modes) events() (specific int) {
 	return specific
 }
 
+// atWrite reports whether a download may start what it downloads.
+func (m modes) atWrite() bool {
+	use, _, _ := m.download()
+	return use == modeSave && m.After != afterReset
+}
+
 // activation is what a newly written image will need, as far as that is known in advance. A drive that saves and activates
 // at once resets itself during the write, which is as disruptive as a reset. Microcode of mode 0x0e is activated by a power-on
 // and by a hard reset, that of mode 0x0d by what the drive supports of these.

@@ -59,6 +59,7 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 		Activation: s.modes.activation(),
 		Format:     inventory.FormatPlain,
 		ReadOnly:   s.readOnly(),
+		AtWrite:    s.modes.atWrite(),
 	}
 	fw.Rollback, fw.RollbackMessage = rollback(s)
 	return id, fw, nil

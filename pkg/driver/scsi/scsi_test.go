@@ -359,3 +359,11 @@ func TestADriveThatRefusesTheQuestionForOneModeKeepsTheOthers(t *testing.T) {
 	require.Len(t, writes(r), 1)
 	assert.Contains(t, writes(r)[0], "dmc_offs_defer")
 }
+
+func TestSaysWhichDriveStartsAnImageAtTheWrite(t *testing.T) {
+	for want, takes := range map[bool][]mode{true: {modeSave, modeActivate}, false: {modeSave, modeDefer}} {
+		_, fw, err := New(newDrive(t, takes...).runner(t)).Inspect(t.Context(), id)
+		require.NoError(t, err)
+		assert.Equal(t, want, fw.AtWrite)
+	}
+}

@@ -7,9 +7,11 @@ import (
 
 	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/deploy"
@@ -72,14 +74,17 @@ func maintenanceConfig() *unstructured.Unstructured {
 	}}
 }
 
-// Apply applies objects by server-side apply.
+// Apply applies objects by server-side apply, again where an API server that has just started does not manage it in its own time.
 func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
 	for _, o := range objects {
 		o = o.DeepCopy()
 		o.SetManagedFields(nil)
 		unstructured.RemoveNestedField(o.Object, "status")
 		unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
-		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), fieldOwner, client.ForceOwnership); err != nil {
+		err := retry.OnError(wait.Backoff{Steps: 5, Duration: time.Second}, apierrors.IsTimeout, func() error {
+			return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), fieldOwner, client.ForceOwnership)
+		})
+		if err != nil {
 			return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
@@ -87,7 +92,7 @@ func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstru
 }
 
 func waitServed(ctx context.Context, c client.Client, name string) error {
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
 		var d apiextensionsv1.CustomResourceDefinition
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, &d); err != nil {
 			return false, client.IgnoreNotFound(err)

@@ -29,6 +29,8 @@ type Options struct {
 	Memory int
 	// Network is what the adapter is connected to: QEMU's -netdev without an id.
 	Network string
+	// TPM is the socket of a program that emulates a TPM; empty for a machine without one.
+	TPM string
 	// Disks are virtio disks, the first one /dev/vda.
 	Disks []Disk
 }
@@ -78,6 +80,9 @@ func (o Options) arguments(console string) []string {
 	}
 	if o.Firmware != "" {
 		args = append(args, "-bios", o.Firmware)
+	}
+	if o.TPM != "" {
+		args = append(args, "-chardev", "socket,id=tpm,path="+Quoted(o.TPM), "-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device", "tpm-tis,tpmdev=tpm0")
 	}
 	args = append(args, "-netdev", o.Network+",id=net0", "-device", "virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01,romfile=")
 	for i, d := range o.Disks {

@@ -26,7 +26,7 @@ import (
 const (
 	card     = "e41d2d0300fa7b10"
 	board    = "MT_0000000359"
-	patience = 30 * time.Second
+	patience = 5 * time.Minute
 	tick     = 10 * time.Millisecond
 )
 

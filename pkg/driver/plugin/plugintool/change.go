@@ -166,6 +166,7 @@ func (s *session) inspect(ctx context.Context, id *pluginv1.Identity) (plugin.An
 	if err != nil {
 		return plugin.Answer{}, fmt.Errorf("%w: %w", plugin.ErrInvalid, err)
 	}
+	a.ID.SubsystemVendorID, a.ID.SubsystemDeviceID = s.request.ID.SubsystemVendorID, s.request.ID.SubsystemDeviceID // the protocol has neither
 	return a, nil
 }
 

@@ -1,0 +1,90 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Configurer is a Driver that reads and changes settings of its devices too. Its methods return an error that wraps ErrNotSupported for
+// a device that has none.
+//
+// Who changes settings keeps what Parameters said of them before, and undoes the change with inventory.Undo.
+type Configurer interface {
+	// Parameters reads parameters from the device itself, in order of their names: all, or those of the names and those that they set. A
+	// name that the device does not know is left out of the result. It writes nothing.
+	Parameters(ctx context.Context, id inventory.Identity, names ...string) ([]inventory.Parameter, error)
+	// CheckConfiguration verifies that the device takes the configuration, as it is now. It returns a *RejectedError that names all that
+	// is wrong when it does not, and another error when that could not be found out. It writes nothing. Some devices say only while they
+	// are written that they do not take a value: Configure then returns the *RejectedError.
+	CheckConfiguration(ctx context.Context, id inventory.Identity, c Configuration) error
+	// Configure stores the values and returns the activation that is needed before all of them are in force: the most disruptive of
+	// those that are not, and ActivateNone when all are. Of a device that does not report what is in force, those count that this call
+	// wrote. What the device stores already is not written. The caller performs the activation as after a write, with Activate for
+	// DeviceReset and DriverReload, and verifies success by reading the parameters. After an error some of the values may be stored.
+	// Calling it again is harmless, also after it was cut off in the middle.
+	//
+	// Its writing commands take the same lock as those of Updater, and are never killed: the error of one that outlives its context
+	// wraps command.ErrStillRunning, and of one that finds another running, command.ErrBusy.
+	Configure(ctx context.Context, id inventory.Identity, c Configuration) (inventory.Activation, error)
+}
+
+// Configuration is what a device is told to be.
+type Configuration struct {
+	Set []inventory.Setting
+	// Reset names parameters that get their defaults; those that a device is to have reset because nobody declared them are
+	// inventory.Unlisted. None is set as well.
+	Reset []string
+}
+
+// Configurer returns what reads and changes the settings of an inspected device, or an error that wraps ErrNotSupported when nothing does.
+func (s Set) Configurer(d inventory.Device) (Configurer, error) {
+	drv, err := s.Of(d)
+	if err != nil {
+		return nil, err
+	}
+	c, ok := drv.(Configurer)
+	if !ok {
+		return nil, fmt.Errorf("driver %s reads and changes no settings: %w", drv.Name(), ErrNotSupported)
+	}
+	return c, nil
+}
+
+// Resolve returns the settings that the configuration means for a device with these parameters, which are all that it has: those that are
+// set, and the defaults of those that are reset. It returns a *RejectedError that names all that is wrong when the device does not take them.
+func (c Configuration) Resolve(all []inventory.Parameter) ([]inventory.Setting, error) {
+	settings := slices.Clone(c.Set)
+	var problems []error
+	for _, name := range c.Reset {
+		s := inventory.Setting{Name: name}
+		if p := inventory.FindParameter(all, name); p != nil {
+			if !p.Default.Known {
+				problems = append(problems, fmt.Errorf("%s cannot be reset: the device does not say what its default is; declare a value for it", name))
+				continue
+			}
+			s.Value = p.Default.Value
+		}
+		settings = append(settings, s)
+	}
+	if err := inventory.CheckSettings(settings, all); err != nil {
+		problems = append(problems, err)
+	}
+	if len(problems) > 0 {
+		return nil, rejectSettings(errors.Join(problems...))
+	}
+	return settings, nil
+}
+
+// rejectSettings returns a *RejectedError about settings.
+func rejectSettings(why error) error {
+	return &RejectedError{Of: "settings", Reason: strings.ReplaceAll(why.Error(), "\n", "; ")}
+}
+
+// RejectSettingsf returns a *RejectedError about settings, for what a device says only while they are written.
+func RejectSettingsf(format string, args ...any) error {
+	return rejectSettings(fmt.Errorf(format, args...))
+}

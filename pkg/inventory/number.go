@@ -1,0 +1,47 @@
+package inventory
+
+import "fmt"
+
+// NumberFormats are the ways in which fwupd spells a version that is a number of 32 bits, by its own names for them.
+var NumberFormats = [...]string{
+	"number", "hex", "pair", "triplet", "quad", "bcd", "dell-bios", "dell-bios-msb", "compal-bios", "intel-me", "intel-me2", "intel-csme19", "surface", "surface-legacy",
+}
+
+// SpellNumber spells a number in one of the NumberFormats (fwupd, libfwupdplugin/fu-version-common.c); empty for another one.
+func SpellNumber(format string, n uint32) string {
+	bits := func(from, count uint) uint32 { return n >> from & (1<<count - 1) }
+	bcd := func(from uint) uint32 { return bits(from+4, 4)*10 + bits(from, 4) }
+	dotted := func(a, b, c, d uint32) string { return fmt.Sprintf("%d.%d.%d.%d", a, b, c, d) }
+	three := func(a, b, c uint32) string { return fmt.Sprintf("%d.%d.%d", a, b, c) }
+	switch format {
+	case "number":
+		return fmt.Sprintf("%d", n)
+	case "hex":
+		return fmt.Sprintf("0x%08x", n)
+	case "pair":
+		return fmt.Sprintf("%d.%d", bits(16, 16), bits(0, 16))
+	case "triplet":
+		return three(bits(24, 8), bits(16, 8), bits(0, 16))
+	case "quad":
+		return dotted(bits(24, 8), bits(16, 8), bits(8, 8), bits(0, 8))
+	case "bcd":
+		return dotted(bcd(24), bcd(16), bcd(8), bcd(0))
+	case "dell-bios":
+		return three(bits(16, 8), bits(8, 8), bits(0, 8))
+	case "dell-bios-msb":
+		return three(bits(24, 8), bits(16, 8), bits(8, 8))
+	case "compal-bios":
+		return fmt.Sprintf("%02x.%02x", bits(8, 8), bits(0, 8))
+	case "intel-me":
+		return dotted(bits(29, 3)+11, bits(24, 5), bits(16, 8), bits(0, 16))
+	case "intel-me2":
+		return dotted(bits(28, 4), bits(24, 4), bits(16, 8), bits(0, 16))
+	case "intel-csme19":
+		return dotted(bits(29, 3)+19, bits(24, 5), bits(16, 8), bits(0, 16))
+	case "surface":
+		return three(bits(24, 8), bits(8, 16), bits(0, 8))
+	case "surface-legacy":
+		return three(bits(22, 10), bits(10, 12), bits(0, 10))
+	}
+	return ""
+}
