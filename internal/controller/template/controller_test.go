@@ -56,8 +56,8 @@ func TestMatchAssignsOnceAndTheTemplateTellsTheTruth(t *testing.T) {
 	assert.Equal(t, int32(1), got.Status.Nodes.UpToDate)
 	assert.Equal(t, int32(0), got.Status.Nodes.OutOfDate)
 	assert.Nil(t, f.device(b).Spec.Firmware)
-	assert.Equal(t, int64(1), f.writes.firmware.Load(), "one write for the one device")
-	assert.Equal(t, int64(0), f.writes.conditions.Load())
+	f.awaitWrites(1, &f.writes.firmware, "one write for the one device")
+	f.awaitWrites(0, &f.writes.conditions, "no condition to report")
 }
 
 // R000-31: a node that joins late, and a label that changes, are seen.
@@ -203,8 +203,8 @@ func TestConflictKeepsTheLastAssignmentAndSaysSo(t *testing.T) {
 	assert.Nil(t, meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionConflict))
 	assert.Equal(t, 1, f.warnings("NodeDevice", a, v1alpha1.ReasonConflict))
 	assert.Equal(t, 1, f.warnings("FirmwareTemplate", "first", v1alpha1.ReasonConflict))
-	assert.Equal(t, int64(1), f.writes.firmware.Load())
-	assert.Equal(t, int64(2), f.writes.conditions.Load(), "set once, removed once")
+	f.awaitWrites(1, &f.writes.firmware, "one write for the one device")
+	f.awaitWrites(2, &f.writes.conditions, "set once, removed once")
 }
 
 // Two cards of one model, board and firmware in one machine: a person pins one of them.
@@ -342,6 +342,7 @@ func TestPausedTemplateAssignsNothingNewAndWithdrawsNothing(t *testing.T) {
 	f.awaitVersion(a, v1, "t")
 
 	f.edit(tpl, func() { tpl.Spec.State, tpl.Spec.Rules[0].Version = v1alpha1.TemplatePaused, v2 })
+	f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus) // under the edit
 	f.node("b", map[string]string{"pool": "gpu"})
 	b := f.discover("b", board, running)
 	f.discover("a", board, v1)

@@ -35,7 +35,7 @@ import (
 type fleet struct {
 	*testing.T
 	*apitest.Env
-	// writes counts the requests the operator sent.
+	// writes counts the requests of the operator that were not refused: it tries again where its cache was behind.
 	writes struct{ firmware, conditions, template atomic.Int64 }
 	// hold keeps the writes of devices back until it is closed; nil for none.
 	hold chan struct{}
@@ -87,18 +87,32 @@ func (f *fleet) count() interceptor.Funcs {
 			if f.hold != nil {
 				<-f.hold
 			}
-			f.writes.firmware.Add(1)
-			return c.Apply(ctx, o, opts...)
+			return counted(&f.writes.firmware, func() error { return c.Apply(ctx, o, opts...) })
 		},
 		SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+			writes := &f.writes.template
 			if o.(runtime.Unstructured).GetObjectKind().GroupVersionKind().Kind == "NodeDevice" {
-				f.writes.conditions.Add(1)
-			} else {
-				f.writes.template.Add(1)
+				writes = &f.writes.conditions
 			}
-			return c.SubResource(sub).Apply(ctx, o, opts...)
+			return counted(writes, func() error { return c.SubResource(sub).Apply(ctx, o, opts...) })
 		},
 	}
+}
+
+// counted counts a request before it is sent, since others can see what it wrote before it returns.
+func counted(writes *atomic.Int64, send func() error) error {
+	writes.Add(1)
+	err := send()
+	if err != nil {
+		writes.Add(-1)
+	}
+	return err
+}
+
+// awaitWrites waits out a request that will be refused, which is counted until then.
+func (f *fleet) awaitWrites(want int64, writes *atomic.Int64, msg string) {
+	f.Helper()
+	require.EventuallyWithT(f, func(c *assert.CollectT) { assert.Equal(c, want, writes.Load()) }, time.Minute, 10*time.Millisecond, msg)
 }
 
 func (f *fleet) create(o client.Object) {

@@ -44,7 +44,7 @@ func TestUpgradePathsReachTheDevice(t *testing.T) {
 	f.edit(s, func() { s.Spec.UpgradePaths = paths[:2] })
 	f.ready(s, imageFor(board, v1, 1), imageFor(board, between, 2))
 	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) { assert.Len(c, d.Spec.Firmware.Path, 2) })
-	assert.Equal(t, before+1, f.writes.firmware.Load(), "one write for the change: neither what runs nor a new operator is a reason to write")
+	f.awaitWrites(before+1, &f.writes.firmware, "one write for the change: neither what runs nor a new operator is a reason to write")
 }
 
 // R002-66: while the paths cannot be followed the device has no image to flash, and says why.
