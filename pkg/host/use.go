@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -16,36 +17,35 @@ import (
 // Use reads what uses a drive now: file systems, swap space, pools and arrays, directly or through the devices in between. It is zero for a
 // device that is no drive. Volume managers with redundancy of their own (LVM, Ceph) hardly show the kernel how they are.
 func (h *Host) Use(ctx context.Context, id inventory.Identity) (inventory.Use, error) {
-	if id.Class != inventory.Disk || id.Node == "" {
+	if !isDrive(id) {
 		return inventory.Use{}, nil
 	}
 	s, err := h.readStack(ctx)
-	if err == nil {
-		var use inventory.Use
-		if use, err = s.use(id.Node); err == nil {
-			return use, nil
-		}
+	if err != nil {
+		return inventory.Use{}, fmt.Errorf("read what uses %s: %w", id.Node, err)
 	}
-	return inventory.Use{}, fmt.Errorf("read what uses %s: %w", id.Node, err)
+	return s.use(id.Node)
 }
 
-// addUse completes the drives of a scan: with their arrays, and with why one must not be written where it is. What cannot be read is left
-// out: a job asks again before it changes anything.
+func isDrive(id inventory.Identity) bool { return id.Class == inventory.Disk && id.Node != "" }
+
+// addUse completes the drives of a scan: with their arrays, and with why one must not be written where it is. A drive of which that
+// cannot be read is unreadable: it is not one that is in no array.
 func (h *Host) addUse(ctx context.Context, devices []inventory.Device) {
-	isDrive := func(d inventory.Device) bool { return d.Class == inventory.Disk && d.Node != "" }
-	if !slices.ContainsFunc(devices, isDrive) {
+	if !slices.ContainsFunc(devices, func(d inventory.Device) bool { return isDrive(d.Identity) }) {
 		return
 	}
-	s, err := h.readStack(ctx)
-	if err != nil {
-		return
-	}
+	s, unread := h.readStack(ctx)
 	for i, d := range devices {
-		if !isDrive(d) {
+		if !isDrive(d.Identity) || d.Err != nil {
 			continue
 		}
-		use, err := s.use(d.Node)
+		use, err := inventory.Use{}, unread
+		if err == nil {
+			use, err = s.use(d.Node)
+		}
 		if err != nil {
+			devices[i].Err, devices[i].Firmware = fmt.Errorf("read %s %s: %w", d.Class, d.UniqueID, err), nil
 			continue
 		}
 		for _, a := range use.Arrays {
@@ -61,18 +61,28 @@ func (h *Host) addUse(ctx context.Context, devices []inventory.Device) {
 
 // Arrays lists the redundant arrays of the md driver, in order of name.
 func (h *Host) Arrays(ctx context.Context) ([]inventory.Array, error) {
-	s, err := h.readStack(ctx)
-	if err != nil {
+	type read struct {
+		devices []sysfs.BlockDevice
+		err     error
+	}
+	got, err := attempt(ctx, h, blockDevices, func(context.Context) (r read) {
+		r.devices, r.err = sysfs.BlockDevices(h.cfg.FS)
+		return r
+	})
+	if err = cmp.Or(err, got.err); err != nil {
 		return nil, fmt.Errorf("list arrays: %w", err)
 	}
 	var arrays []inventory.Array
-	for _, b := range s.devices {
+	for _, b := range got.devices {
 		if b.Array != nil && b.Array.Degraded != nil {
 			arrays = append(arrays, arrayOf(b))
 		}
 	}
 	return arrays, nil
 }
+
+// blockDevices is the turn of those who read block devices.
+const blockDevices = "block devices"
 
 // stack is the block devices of a host and what is mounted from them.
 type stack struct {
@@ -90,15 +100,12 @@ func (h *Host) readStack(ctx context.Context) (stack, error) {
 		stack stack
 		err   error
 	}
-	got, err := attempt(ctx, h, "block devices", func(context.Context) read {
+	got, err := attempt(ctx, h, blockDevices, func(context.Context) read {
 		s := stack{fsys: h.cfg.FS}
 		err := s.read()
 		return read{s, err}
 	})
-	if err == nil {
-		err = got.err
-	}
-	return got.stack, err
+	return got.stack, cmp.Or(err, got.err)
 }
 
 func (s *stack) read() (err error) {
@@ -125,13 +132,13 @@ func (s *stack) read() (err error) {
 func (s stack) use(node string) (inventory.Use, error) {
 	dirs, err := s.dirs(node)
 	if err != nil {
-		return inventory.Use{}, err
+		return inventory.Use{}, fmt.Errorf("read what uses %s: %w", node, err)
 	}
 	w := walk{stack: s, seen: map[seen]bool{}}
 	for _, b := range s.devices {
 		if slices.ContainsFunc(dirs, func(dir string) bool { return b.Path == dir || strings.HasPrefix(b.Path, dir+"/") }) {
 			if err := w.follow(b, false); err != nil {
-				return inventory.Use{}, err
+				return inventory.Use{}, fmt.Errorf("read what uses %s: %w", node, err)
 			}
 		}
 	}

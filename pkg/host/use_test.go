@@ -455,3 +455,24 @@ func TestADriveThatWouldStartItsFirmwareUnderTheNodeIsReadOnly(t *testing.T) {
 		})
 	}
 }
+
+// Nobody knows the arrays of a drive when what is made of it cannot be read: it is not a drive of none.
+func TestADriveWhoseArraysCannotBeReadIsUnreadable(t *testing.T) {
+	m := blocks{sysfstest.NewMachine()}
+	m.disk("sda", "sg0", "0:0:0:0", "8:0", "sda1")
+	m.disk("sdb", "sg1", "0:0:1:0", "8:16", "sdb1")
+	m.array("md0", "9:0", nil, "sda1", "sdb1")
+	h := newHost(t, sysfstest.Broken{FS: m, Errors: map[string]error{"proc/1/mountinfo": syscall.EIO}}, &reader{})
+	drives := 0
+	for _, d := range scan(t, h).Devices {
+		if d.Class == inventory.Disk {
+			drives++
+			require.ErrorIs(t, d.Err, syscall.EIO, d.UniqueID)
+			assert.Nil(t, d.Firmware, d.UniqueID)
+		}
+	}
+	assert.Equal(t, 2, drives)
+	arrays, err := h.Arrays(t.Context())
+	require.NoError(t, err, "arrays do not depend on mounts")
+	assert.Equal(t, []inventory.Array{{Name: "md0"}}, arrays)
+}
