@@ -44,7 +44,7 @@ func main() {
 func count(tree fs.FS) ([]figure, error) {
 	fields := figure{name: "fields", most: 400}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 58100}
+	product := figure{name: "product", most: 58150}
 	world := figure{name: "testWorld", most: 31200}
 	tests := figure{name: "tests", most: 83300}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {

@@ -59,6 +59,8 @@ type Release struct {
 	Source string
 	// Fixes and Has are ids of vulnerabilities that this version fixes, and that it has, by the issue tags of the provider.
 	Fixes, Has []string
+	// IssuesLeftOut counts those of one release that are not in the lists, because they are too many or their ids are none.
+	IssuesLeftOut int
 }
 
 // Emit receives what a provider offers: the index of the component in the query, and the release. The receiver owns the release. If Emit
@@ -124,24 +126,27 @@ func (r *Release) clean() bool {
 	if len(r.URL) > maxURL || !printable(r.URL) {
 		r.URL = ""
 	}
-	r.Fixes, r.Has = cleanIDs(r.Fixes), cleanIDs(r.Has)
+	r.Fixes, r.Has = r.cleanIDs(r.Fixes), r.cleanIDs(r.Has)
 	return true
 }
 
 // cleanIDs keeps each id once. A list that is there and empty says something, and stays one.
-func cleanIDs(ids []string) []string {
+func (r *Release) cleanIDs(ids []string) []string {
 	if ids == nil {
 		return nil
 	}
 	out := []string{}
-	seen := make(map[string]bool, len(ids))
+	seen := make(map[string]bool, min(len(ids), maxIssues))
 	for _, id := range ids {
 		id = strings.TrimSpace(id)
-		if id == "" || len(id) > maxIssueID || !printable(id) || seen[id] || len(out) == maxIssues {
-			continue
+		switch {
+		case seen[id]:
+		case id == "", len(id) > maxIssueID, !printable(id), len(out) == maxIssues:
+			r.IssuesLeftOut++
+		default:
+			seen[id] = true
+			out = append(out, id)
 		}
-		seen[id] = true
-		out = append(out, id)
 	}
 	return out
 }
@@ -180,21 +185,31 @@ func Place(running, newest string, spelled Spelling) Position {
 
 // Affects says whether a running version has the vulnerability, and whether that is known: a provider lists it as having or fixing it, or it
 // can be read and is older than every version that fixes it, or not older than any. A version between two that both fix it may be from a
-// fixed or an unfixed branch, and what only versions in doubt fix may be a vulnerability of other devices.
+// fixed or an unfixed branch, and what only versions in doubt fix may be a vulnerability of other devices. Nothing is concluded from the
+// absence in a list that was cut.
 func (i Issue) Affects(running string, spelled Spelling) (affected, known bool) {
 	switch {
 	case running == "":
 		return false, false
 	case i.listsFix(running), slices.ContainsFunc(i.FixedIn, func(v string) bool { return spelled.Compare(running, v) == inventory.Same }):
 		return false, true
-	case slices.Contains(i.Has, running), every(i.FixedIn, running, spelled, inventory.Older):
+	case slices.Contains(i.Has, running):
+		return true, true
+	case i.MoreFixes:
+		return false, false
+	case every(i.FixedIn, running, spelled, inventory.Older):
 		return true, true
 	}
 	fixes := i.FixedIn
 	if len(i.FixedIn)+len(i.FixedInText)+len(i.Has) == 0 {
 		fixes = i.InDoubt
 	}
-	return false, every(fixes, running, spelled, inventory.Same, inventory.Newer)
+	return false, !i.mayHave(running, spelled) && every(fixes, running, spelled, inventory.Same, inventory.Newer)
+}
+
+// mayHave reports whether a version may be one that is listed as having the vulnerability and was left out: those are older than the others.
+func (i Issue) mayHave(version string, spelled Spelling) bool {
+	return i.MoreHave && !every(i.Has, version, spelled, inventory.Newer)
 }
 
 // FixedBy reports whether a version is known to fix the vulnerability: a provider says so, or it is newer than every version that fixes it
@@ -203,7 +218,7 @@ func (i Issue) FixedBy(version string, spelled Spelling) bool {
 	if version == "" || slices.Contains(i.Has, version) {
 		return false
 	}
-	return i.listsFix(version) || every(i.FixedIn, version, spelled, inventory.Newer)
+	return i.listsFix(version) || !i.MoreFixes && !i.mayHave(version, spelled) && every(i.FixedIn, version, spelled, inventory.Newer)
 }
 
 // listsFix reports whether a provider says that a version fixes the vulnerability.

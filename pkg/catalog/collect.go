@@ -10,7 +10,7 @@ import (
 const (
 	// maxKnownIssues bounds the vulnerabilities that are kept of one component while a provider is read.
 	maxKnownIssues = 1024
-	// maxFixed and maxAffected bound the versions that are kept of one vulnerability.
+	// maxFixed and maxAffected bound the versions that are kept in a list of one vulnerability.
 	maxFixed, maxAffected = 8, 16
 	// maxFixing bounds the releases of one component that are kept because they fix a vulnerability.
 	maxFixing = 64
@@ -34,21 +34,25 @@ type Offer struct {
 	Tells bool
 	// Issues by id.
 	Issues []Issue
-	// IssuesLeftOut counts vulnerabilities beyond the bound.
+	// IssuesLeftOut counts vulnerabilities beyond the bounds, or with ids that are none, as often as they are named.
 	IssuesLeftOut int
 }
 
 // Issue is a known vulnerability by the issue tags of providers.
 type Issue struct {
 	ID string
-	// FixedIn are versions that fix it, the older ones first where they can be read.
+	// FixedIn are versions that fix it, the older ones first where they can be read. Of many that can be read, some between the oldest and
+	// the newest are left out.
 	FixedIn []string
 	// FixedInText are others, which are text.
 	FixedInText []string
-	// Has are versions that a provider says have it.
+	// Has are versions that a provider says have it, the newer ones first where they can be read.
 	Has []string
 	// InDoubt are versions that fix it and of which it is not known whether they are for the component.
 	InDoubt []string
+	// MoreFixes says that other versions which fix it, or may do so, were left out, and MoreHave that older ones which have it were: what is
+	// not in those lists is then not known to be in none.
+	MoreFixes, MoreHave bool
 }
 
 // Collected is what one provider offers.
@@ -104,6 +108,7 @@ func (c *collector) add(r Release, keep int) {
 	if c.Declared != Decimal && r.Spelling >= Decimal {
 		c.Declared = r.Spelling
 	}
+	c.IssuesLeftOut += r.IssuesLeftOut
 	if r.Doubt != "" {
 		c.doubt(r, spelled)
 		return
@@ -114,14 +119,16 @@ func (c *collector) add(r Release, keep int) {
 		switch {
 		case i == nil:
 		case r.Spelling == Text:
-			i.FixedInText = addVersion(i.FixedInText, r.Version, maxFixed, Text, inventory.Older)
+			i.addFix(&i.FixedInText, r.Version, Text)
 		default:
-			i.FixedIn = addVersion(i.FixedIn, r.Version, maxFixed, spelled, inventory.Older)
+			i.addFix(&i.FixedIn, r.Version, spelled)
 		}
 	}
 	for _, id := range r.Has {
 		if i := c.issue(id); i != nil {
-			i.Has = addVersion(i.Has, r.Version, maxAffected, spelled, inventory.Newer)
+			i.Has = addVersion(i.Has, r.Version, spelled, inventory.Newer)
+			i.MoreHave = i.MoreHave || len(i.Has) > maxAffected
+			i.Has = i.Has[:min(len(i.Has), maxAffected)]
 		}
 	}
 	fixes := len(r.Fixes) > 0
@@ -159,7 +166,7 @@ func (c *collector) doubt(r Release, spelled Spelling) {
 	c.Doubts++
 	for _, id := range r.Fixes {
 		if i := c.issue(id); i != nil {
-			i.InDoubt = addVersion(i.InDoubt, r.Version, maxFixed, spelled, inventory.Older)
+			i.addFix(&i.InDoubt, r.Version, spelled)
 		}
 	}
 	r.Fixes, r.Has = nil, nil
@@ -196,9 +203,21 @@ func (c *collector) offer() Offer {
 	return out
 }
 
-// addVersion adds a version to a list that keeps those which stand first: the older ones, or the newer ones. Versions that are not
-// ordered stay in the order in which they came.
-func addVersion(list []string, version string, bound int, spelled Spelling, first inventory.Order) []string {
+// addFix adds a version to a list of those that fix the vulnerability. The oldest ones and the newest are kept: how a version stands to all of
+// them is how it stands to those in between too, and for anything else that is left out MoreFixes is set.
+func (i *Issue) addFix(list *[]string, version string, spelled Spelling) {
+	all := addVersion(*list, version, spelled, inventory.Older)
+	if len(all) > maxFixed {
+		out, newest := all[maxFixed-1], all[maxFixed]
+		all = append(all[:maxFixed-1], newest)
+		i.MoreFixes = i.MoreFixes || spelled.Compare(out, all[0]) != inventory.Newer || spelled.Compare(out, newest) != inventory.Older
+	}
+	*list = all
+}
+
+// addVersion adds a version to a list in which the older ones, or the newer ones, stand first. Versions that are not ordered stay in the order
+// in which they came.
+func addVersion(list []string, version string, spelled Spelling, first inventory.Order) []string {
 	if slices.Contains(list, version) {
 		return list
 	}
@@ -206,8 +225,7 @@ func addVersion(list []string, version string, bound int, spelled Spelling, firs
 	if at < 0 {
 		at = len(list)
 	}
-	list = slices.Insert(list, at, version)
-	return list[:min(len(list), bound)]
+	return slices.Insert(list, at, version)
 }
 
 func has(list []Release, version string) bool {

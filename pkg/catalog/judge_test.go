@@ -1,6 +1,8 @@
 package catalog_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,4 +126,58 @@ func TestTheNearestFixIsFound(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, catalog.NearestFix(c.issues, reachable, catalog.Decimal), "%+v", c)
 	}
+}
+
+// A list that was cut says nothing of the versions beside it: one that is newer than what was kept may be older than what was left out, or be
+// listed as having it.
+func TestWhatWasCutIsNotNone(t *testing.T) {
+	type answer struct{ affected, known bool }
+	yes, no, nobodyKnows := answer{true, true}, answer{false, true}, answer{}
+	entry := func(version, format, list, issue string) string {
+		return fmt.Sprintf(`{"class":"BIOS","version":%q,"versionFormat":%q,%q:[%q]}`, version, format, list, issue)
+	}
+	var ordered, text, have, many []string
+	for i := range 20 {
+		ordered = append(ordered, entry(fmt.Sprintf("%d.5", i+1), "Dotted", "fixes", "a"))
+		text = append(text, entry(fmt.Sprintf("%d.5", i+1), "Plain", "fixes", "a"))
+		have = append(have, entry(fmt.Sprintf("3.%d", i), "Dotted", "has", "a"))
+	}
+	for i := range 300 {
+		many = append(many, fmt.Sprintf(`"CVE-%d"`, i))
+	}
+	collectBIOS := func(entries ...string) catalog.Offer {
+		got, err := catalog.Collect(t.Context(), catalog.Index{JSON: strings.NewReader(index(entries...))}, r650(), 3)
+		require.NoError(t, err)
+		return got.Offers[bios]
+	}
+	fixedByOne := entry("2.5", "Dotted", "fixes", "a")
+	for name, c := range map[string]struct {
+		entries []string
+		want    map[string]answer
+	}{
+		"branches":                   {ordered, map[string]answer{"1.4": yes, "1.5": no, "12.4": nobodyKnows, "12.5": nobodyKnows, "20.4": nobodyKnows, "20.5": no, "21.0": no}},
+		"branches, the newest first": {reversed(ordered), map[string]answer{"1.4": yes, "12.4": nobodyKnows, "20.5": no, "21.0": no}},
+		"text":                       {append(text, fixedByOne), map[string]answer{"1.5": no, "2.5": no, "2.4": nobodyKnows, "19.5": nobodyKnows, "20.5": no}},
+		"what has it":                {append(have, fixedByOne), map[string]answer{"2.4": yes, "3.19": yes, "3.0": nobodyKnows, "4.0": no, "2.5": no}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := collectBIOS(c.entries...)
+			require.Len(t, o.Issues, 1)
+			for running, want := range c.want {
+				affected, known := o.Issues[0].Affects(running, catalog.Decimal)
+				assert.Equal(t, want, answer{affected, known}, running)
+				if want != no {
+					assert.False(t, o.Issues[0].FixedBy(running, catalog.Decimal), running)
+				}
+			}
+		})
+	}
+	o := collectBIOS(fmt.Sprintf(`{"class":"BIOS","version":"1.0","fixes":[%s]}`, strings.Join(many, ",")))
+	assert.Equal(t, 300, len(o.Issues)+o.IssuesLeftOut, "those of one release beyond the bound are counted")
+}
+
+func reversed(list []string) []string {
+	out := slices.Clone(list)
+	slices.Reverse(out)
+	return out
 }

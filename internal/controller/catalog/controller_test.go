@@ -406,6 +406,23 @@ func TestWhatIsLeftOutIsCounted(t *testing.T) {
 	assert.Equal(t, writes, w.writes)
 }
 
+// Where not all vulnerabilities of a component could be kept, nobody knows that a device has none.
+func TestVulnerabilitiesThatWereCutAreNotNone(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.1")
+	w.look()
+	w.edit(withIndex)
+	var issues []string
+	for i := range 300 {
+		issues = append(issues, fmt.Sprintf(`"CVE-2026-%d"`, 1000+i))
+	}
+	list := `,"fixes":[` + strings.Join(issues, ",") + `]`
+	w.net.answer[ours] = indexOf(nicEntry("1.1", list))
+	w.discover()
+	assert.Nil(t, w.component(v1alpha1.ClassNIC).Running[0].Issues)
+	assert.Contains(t, fmt.Sprint(w.get().Status.Providers), "44 vulnerabilities of one component were ignored")
+}
+
 // What providers said of a running version is known to a new process too, and it asks for one that it knows nothing of.
 func TestRestartRemembersFixes(t *testing.T) {
 	w := newWorld(t)

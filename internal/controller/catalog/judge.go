@@ -91,8 +91,8 @@ type merged struct {
 	doubtful []catalog.Release
 	// fixing are others that fix a vulnerability, which are not listed.
 	fixing []catalog.Release
-	// tells says that a provider tells the vulnerabilities of the component.
-	tells bool
+	// tells says that a provider tells the vulnerabilities of the component, and cut that not all that a provider named were kept.
+	tells, cut bool
 	// from is the provider of each version: of its address, or the first that offers it.
 	from   map[string]string
 	issues []catalog.Issue
@@ -109,7 +109,8 @@ func (o offers) merge(driverDeclares inventory.VersionFormat) merged {
 		for _, r := range from.Versions(m.spelled) {
 			m.addVersion(from.provider, r)
 		}
-		m.doubtful, m.fixing, m.tells = append(m.doubtful, from.Doubtful...), append(m.fixing, from.Fixing...), m.tells || from.Tells
+		m.doubtful, m.fixing = append(m.doubtful, from.Doubtful...), append(m.fixing, from.Fixing...)
+		m.tells, m.cut = m.tells || from.Tells, m.cut || from.IssuesLeftOut > 0
 		for _, issue := range from.Issues {
 			m.addIssue(issue)
 		}
@@ -143,6 +144,7 @@ func (m *merged) addIssue(issue catalog.Issue) {
 	have := &m.issues[i]
 	have.FixedIn, have.FixedInText = union(have.FixedIn, issue.FixedIn), union(have.FixedInText, issue.FixedInText)
 	have.Has, have.InDoubt = union(have.Has, issue.Has), union(have.InDoubt, issue.InDoubt)
+	have.MoreFixes, have.MoreHave = have.MoreFixes || issue.MoreFixes, have.MoreHave || issue.MoreHave
 }
 
 func union(have, more []string) []string {
@@ -206,7 +208,7 @@ func judge(k kind, from offers, keep int, paths map[string]*match.Paths) v1alpha
 
 // issuesOf are the vulnerabilities that a running version has. Known says that they are all that there are.
 func (m *merged) issuesOf(version string) (has []catalog.Issue, known bool) {
-	known = m.tells && version != ""
+	known = m.tells && !m.cut && version != ""
 	for _, i := range m.issues {
 		affected, sure := i.Affects(version, m.spelled)
 		if known = known && sure; affected {
