@@ -264,16 +264,26 @@ func (p *pass) takeOver(h holder, c *candidate) {
 	h.pool.out.Replace = append(h.pool.out.Replace, TakeOver{Old: h.entry, New: e})
 }
 
-// adopt gives an entry to each admitted job that has none, because its policy was deleted with its ledger.
-// Its node is disturbed whether the budget allows that or not.
+// adopt gives an entry to each admitted job that has none, because its policy was deleted with its ledger, or because the job that was to
+// take its node over ended before it did: then it gets its place back where that was. Its node is disturbed whether the budget allows that
+// or not.
 func (p *pass) adopt() {
 	for _, j := range p.inOrder(func(j *Job) bool { return j.State == Admitted || j.State == Held }) {
 		n := p.node(j.Node)
-		if len(n.pools) == 0 || len(n.holders) > 0 || n.followed(j) || !n.pools[0].hasRoom(j.entry()) {
+		if len(n.holders) > 0 || n.followed(j) {
 			continue
 		}
-		p.enter(n.pools[0], j)
-		n.pools[0].out.Adopted++
+		var o *pool
+		switch {
+		case j.State == Held && n.left != nil:
+			o, n.returned = n.left, j
+		case len(n.pools) > 0 && n.pools[0].hasRoom(j.entry()):
+			o = n.pools[0]
+		default:
+			continue
+		}
+		p.enter(o, j)
+		o.out.Adopted++
 	}
 }
 

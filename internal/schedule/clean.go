@@ -12,12 +12,15 @@ import (
 func (p *pass) clean() {
 	for _, o := range p.pools {
 		for _, e := range o.Policy.Ledger {
+			n := p.node(e.Node)
 			if why := p.over(e); why != "" {
 				o.out.Remove = append(o.out.Remove, Removal{e, why})
+				if why != NodeGone {
+					n.left = o
+				}
 				continue
 			}
 			o.out.Ledger = append(o.out.Ledger, e)
-			n := p.node(e.Node)
 			n.holders = append(n.holders, holder{o, e})
 		}
 	}

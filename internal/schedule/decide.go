@@ -110,12 +110,12 @@ func (p *pass) loadJobs() {
 	}
 }
 
-// recall adds the jobs of the ledgers that are gone though their node still reports them.
+// recall adds the jobs of the ledgers that are gone though their node still reports them, or one that is gone as well.
 func (p *pass) recall() {
 	for _, o := range p.pools {
 		for _, e := range o.Policy.Ledger {
 			n := p.node(e.Node)
-			if p.jobs[e.UID] != nil || n.Runs != e.Job && !n.Held {
+			if p.jobs[e.UID] != nil || n.Runs != e.Job && (n.HeldBy == "" || n.isHeldByKnown()) {
 				continue
 			}
 			j := &Job{Name: e.Job, UID: e.UID, Node: e.Node, State: Admitted, gone: true}

@@ -340,7 +340,7 @@ func TestEntriesLeaveAfterWork(t *testing.T) {
 func TestKeepsPlaceOfWorkingMachine(t *testing.T) {
 	away, forced, failed := job("away", 1, schedule.Admitted), job("n0", 2, schedule.Admitted), job("n1", 3, schedule.Held)
 	ns := nodes(4)
-	ns[0].Runs, ns[1].Held = forced.Name, true
+	ns[0].Runs, ns[1].HeldBy = forced.Name, failed.Name
 	f := schedule.Facts{
 		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(3), entry(away), entry(forced), entry(failed))},
 		Nodes:    ns, Jobs: []schedule.Job{away, job("n2", 4, 0), job("n1", 5, 0)},
@@ -351,7 +351,7 @@ func TestKeepsPlaceOfWorkingMachine(t *testing.T) {
 	assert.Equal(t, map[string]schedule.Reason{"n2-j4": schedule.BudgetExhausted}, reasons(d))
 	assert.Equal(t, []schedule.TakeOver{{Old: entry(failed), New: entry(job("n1", 5, 0))}}, o.Replace, "a held node can be repaired")
 
-	f.Nodes[0].Runs, f.Nodes[1].Held, f.Jobs[0].State = "", false, schedule.Finished
+	f.Nodes[0].Runs, f.Nodes[1].HeldBy, f.Jobs[0].State = "", "", schedule.Finished
 	o = outcome(t, schedule.Decide(f), "default")
 	assert.Equal(t, []schedule.Removal{
 		{Entry: entry(away), Why: schedule.NodeGone}, {Entry: entry(forced), Why: schedule.JobGone}, {Entry: entry(failed), Why: schedule.JobGone},
@@ -363,7 +363,7 @@ func TestKeepsPlaceOfWorkingMachine(t *testing.T) {
 func TestANodeAtWorkCountsThoughTheAPILostItsJob(t *testing.T) {
 	for name, n := range map[string]schedule.Node{
 		"it reports the job":                    {Name: "n0", Ready: true, Runs: "lost"},
-		"it reports that a failed job holds it": {Name: "n0", Ready: true, Held: true},
+		"it reports that a failed job holds it": {Name: "n0", Ready: true, HeldBy: "lost"},
 		"it has not reported yet":               {Name: "n0", Ready: true, Unheard: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -405,7 +405,7 @@ func TestTheMessageNamesNodesThatNobodyReportsFor(t *testing.T) {
 			Nodes: nodes(1),
 		}
 		for i := lost; i > 0; i-- {
-			f.Nodes = append(f.Nodes, schedule.Node{Name: fmt.Sprint("lost", i), Ready: true, Held: i%2 == 0, Runs: []string{"", "j"}[i%2], Lost: true})
+			f.Nodes = append(f.Nodes, schedule.Node{Name: fmt.Sprint("lost", i), Ready: true, HeldBy: []string{"j", ""}[i%2], Runs: []string{"", "j"}[i%2], Lost: true})
 		}
 		for i := unheard; i > 0; i-- {
 			f.Nodes = append(f.Nodes, schedule.Node{Name: fmt.Sprint("gone", i), Ready: true, Unheard: true})

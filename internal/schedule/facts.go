@@ -77,12 +77,12 @@ type Node struct {
 	Taken string
 	// Scanned says that the daemon of the node has looked at the machine. It is needed where a job with Steps is queued.
 	Scanned bool
-	// Runs is the name of the job that the node reports to be at work on, and Held says that it reports that a failed job holds
-	// it. Either disturbs the node also where no ledger and no job says so: an API server that was restored from a backup has lost
-	// both. They must be read from the API server itself for a node in a ledger with a job that is gone.
-	Runs string
-	Held bool
-	// Lost says that Runs or Held has stood there for longer than a daemon takes to report the end of a job, and that the API has no
+	// Runs is the name of the job that the node reports to be at work on, and HeldBy that of the failed job that it reports to be held
+	// by. Either disturbs the node also where no ledger and no job says so: an API server that was restored from a backup has lost
+	// both. They must be read from the API server itself for a node in a ledger with a job that is gone, and for one
+	// that a failed job in no ledger holds.
+	Runs, HeldBy string
+	// Lost says that Runs or HeldBy has stood there for longer than a daemon takes to report the end of a job, and that the API has no
 	// such job. It is for people.
 	Lost bool
 	// Unheard says that the node may be at work on a job of which the API knows nothing: its daemon has not reported for longer
@@ -174,12 +174,6 @@ func (j *Job) waiting() bool { return j.State == Queued || j.State == Cancelled 
 // server may be put back.
 func (j *Job) mayFollow(held *Job) bool {
 	return !j.Planned || j.Follows == held.Name || held.gone && j.Follows != "" // one that took the hold over was withdrawn before it was told
-}
-
-// hasFollowed reports whether the job, which does not wait, has taken over the node that a failed job held. One that runs has: a node has
-// one job at a time.
-func (j *Job) hasFollowed(held *Job) bool {
-	return j.UID != held.UID && (j.State == Admitted || j.Planned && j.Follows == held.Name)
 }
 
 // Decision is what follows from the facts.
@@ -335,8 +329,11 @@ type node struct {
 	Node
 	// pools are those of the policies that choose the node; more than one are in conflict.
 	pools []*pool
-	// holders are the entries of the node in the ledgers.
-	holders []holder
+	// holders are the entries of the node in the ledgers. Left is the pool whose ledger had one until now, and returned the failed job that
+	// gets the place back.
+	holders  []holder
+	left     *pool
+	returned *Job
 	// held are the failed jobs that hold the node. If there are any, admitted are they and its other jobs that do not wait.
 	held, admitted []*Job
 	// first is the job that goes before the others of the node that wait; nil as long as none is known.
@@ -362,7 +359,7 @@ func (p *pass) node(name string) *node {
 }
 
 // atWork reports whether the node reports that a job disturbs it.
-func (n *node) atWork() bool { return n.Runs != "" || n.Held }
+func (n *node) atWork() bool { return n.Runs != "" || n.HeldBy != "" }
 
 func (n *node) exists() bool { return n.Name != "" }
 
@@ -370,9 +367,18 @@ func (n *node) hasEntry(j *Job) bool {
 	return slices.ContainsFunc(n.holders, func(h holder) bool { return h.entry.UID == j.UID })
 }
 
-// followed reports whether another job has already taken over the node that the held job holds.
+// followed reports whether another job has already taken over the node that the held job holds. One that runs has: a node has one job at a
+// time. One that ended may have been refused before: then the node still reports the held one.
 func (n *node) followed(held *Job) bool {
-	return held.State == Held && slices.ContainsFunc(n.admitted, func(j *Job) bool { return j.hasFollowed(held) })
+	return held.State == Held && slices.ContainsFunc(n.admitted, func(j *Job) bool {
+		isFollower := j.Planned && j.Follows == held.Name && (j.State == Held || n.HeldBy != held.Name)
+		return j.UID != held.UID && (j.State == Admitted || isFollower)
+	})
+}
+
+// isHeldByKnown reports whether the API has the failed job by which the node reports to be held.
+func (n *node) isHeldByKnown() bool {
+	return slices.ContainsFunc(n.held, func(j *Job) bool { return j.Name == n.HeldBy })
 }
 
 // policy is the name of the policy of the node; empty where it has none, or more than one.

@@ -25,7 +25,7 @@ type failure struct {
 }
 
 // judge counts each verdict once: in the write that takes the entry of the job out of the ledger, or, for a failed job that
-// keeps its node, in the one that marks the entry. It returns the failures by target, and the jobs whose nodes boot slowly since.
+// keeps its node, in the one that marks the entry. One that gets its place back was counted before it gave it up. It returns the failures by target, and the jobs whose nodes boot slowly since.
 func (p *pass) judge(o *pool) (failures map[Target][]failure, slow map[Target][]*Job) {
 	failures, slow = map[Target][]failure{}, map[Target][]*Job{}
 	count := func(j *Job) {
@@ -64,8 +64,9 @@ func (p *pass) judge(o *pool) (failures map[Target][]failure, slow map[Target][]
 		}
 	}
 	for _, e := range o.out.Ledger {
-		isJudged := counted[e.UID]
-		if j := p.jobs[e.UID]; !isJudged && j.State == Held && !j.acquitted() && p.isFirst(o, e) {
+		j := p.jobs[e.UID]
+		isJudged := counted[e.UID] || p.node(e.Node).returned == j && !j.acquitted()
+		if !isJudged && j.State == Held && !j.acquitted() && p.isFirst(o, e) {
 			count(j)
 			isJudged = true
 		}

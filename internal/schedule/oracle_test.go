@@ -74,7 +74,7 @@ func drawSituation(t *rapid.T) situation {
 		case 0:
 			n.Runs = "lost"
 		case 1:
-			n.Held = true
+			n.HeldBy = "lost"
 		case 2:
 			n.Unheard = true
 		}
@@ -128,7 +128,7 @@ func (s situation) disturbed(d schedule.Decision, name string) map[string]bool {
 		}
 	}
 	for _, n := range s.Nodes {
-		if (name == "" || slices.Contains(s.pool(n), name)) && (!n.Ready || n.Cordoned || n.Runs != "" || n.Held || n.Unheard || entered[n.Name]) {
+		if (name == "" || slices.Contains(s.pool(n), name)) && (!n.Ready || n.Cordoned || n.Runs != "" || n.HeldBy != "" || n.Unheard || entered[n.Name]) {
 			out[n.Name] = true
 		}
 	}
@@ -156,7 +156,7 @@ func (s situation) exceeded(d schedule.Decision, policy string, more string, bef
 	for _, o := range d.Policies {
 		for _, e := range o.Add {
 			at := slices.IndexFunc(s.Jobs, func(j schedule.Job) bool { return j.UID == e.UID })
-			if n := s.node(e.Node); at > before && s.Jobs[at].State == schedule.Queued && n.Ready && !n.Cordoned && n.Runs == "" && !n.Held && !n.Unheard {
+			if n := s.node(e.Node); at > before && s.Jobs[at].State == schedule.Queued && n.Ready && !n.Cordoned && n.Runs == "" && n.HeldBy == "" && !n.Unheard {
 				delete(disturbed, e.Node)
 				delete(anywhere, e.Node)
 			}

@@ -129,7 +129,7 @@ func (f *fleet) disturbed(o schedule.Outcome) int {
 		used[e.Node] = true
 	}
 	for _, n := range f.nodes {
-		if f.chooses(o.Name, n) && (!n.Ready || n.Cordoned || n.Runs != "" || n.Held || n.Unheard || ledgers[n.Name]) {
+		if f.chooses(o.Name, n) && (!n.Ready || n.Cordoned || n.Runs != "" || n.HeldBy != "" || n.Unheard || ledgers[n.Name]) {
 			used[n.Name] = true
 		}
 	}
@@ -140,7 +140,7 @@ func (f *fleet) disturbed(o schedule.Outcome) int {
 func (f *fleet) reports(e schedule.Entry) bool {
 	_, found := f.jobs[e.UID]
 	n := f.nodes[e.Node]
-	return !found && (n.Runs == e.Job || n.Held)
+	return !found && (n.Runs == e.Job || n.HeldBy != "")
 }
 
 func (f *fleet) chooses(policy string, n schedule.Node) bool {
@@ -167,7 +167,7 @@ func (f *fleet) checkFairness(t *rapid.T, d schedule.Decision) {
 			for _, e := range o.Add {
 				j := f.jobs[e.UID]
 				n := f.nodes[e.Node]
-				free := n.Cordoned || n.Runs != "" || n.Held || n.Unheard || j.State != schedule.Queued
+				free := n.Cordoned || n.Runs != "" || n.HeldBy != "" || n.Unheard || j.State != schedule.Queued
 				if o.Name == w.Policy && !free {
 					require.False(t, j.Created.After(f.jobs[w.UID].Created), "%s is admitted before %s", j.Name, w.Job)
 				}
@@ -320,12 +320,12 @@ func TestBudgetsHoldUnderAnyEvents(t *testing.T) {
 			},
 			"begun job without object fails": func(t *rapid.T) {
 				n := f.nodes[pick(t, f.nodes, "node")]
-				n.Held, n.Runs, n.Unheard = n.Held || n.Runs != "", "", false
+				n.HeldBy, n.Runs, n.Unheard = n.HeldBy+n.Runs, "", false
 				f.nodes[n.Name] = n
 			},
 			"begun job without object ends": func(t *rapid.T) {
 				n := f.nodes[pick(t, f.nodes, "node")]
-				n.Held, n.Runs, n.Unheard = false, "", false
+				n.HeldBy, n.Runs, n.Unheard = "", "", false
 				f.nodes[n.Name] = n
 			},
 			"node changes": func(t *rapid.T) {

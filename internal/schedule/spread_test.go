@@ -170,10 +170,10 @@ func TestRetryFollowsAWithdrawnOne(t *testing.T) {
 	holds, gone, retry := job("n0", 5, schedule.Held), job("n0", 6, schedule.Queued), job("n0", 7, schedule.Queued)
 	retry.Planned, retry.Follows = true, holds.Name
 	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(gone))}, Nodes: nodes(1), Jobs: []schedule.Job{holds, retry}}
-	f.Nodes[0].Held = true
-	assert.Equal(t, []schedule.TakeOver{{Old: entry(gone), New: entry(retry)}}, schedule.Decide(f).Policies[0].Replace)
+	f.Nodes[0].HeldBy = holds.Name
+	assert.Equal(t, []schedule.Entry{entry(retry)}, schedule.Decide(f).Policies[0].Ledger)
 	f.Jobs[1].Follows = ""
-	assert.Empty(t, schedule.Decide(f).Policies[0].Replace, "it was planned before a job held the node")
+	assert.Equal(t, []schedule.Entry{entry(holds)}, schedule.Decide(f).Policies[0].Ledger, "it was planned before a job held the node")
 }
 
 // A failed job that was taken over gets no new place when the ledger is lost, whatever the clock said.
@@ -427,7 +427,7 @@ func TestTheControlPlaneIsKept(t *testing.T) {
 		goes   bool
 	}{
 		"a job that is lost":         {func(f *schedule.Facts) { f.Jobs, f.Nodes[0].Runs = f.Jobs[1:], "lost" }, false},
-		"held by a job that is lost": {func(f *schedule.Facts) { f.Jobs, f.Nodes[0].Held = f.Jobs[1:], true }, false},
+		"held by a job that is lost": {func(f *schedule.Facts) { f.Jobs, f.Nodes[0].HeldBy = f.Jobs[1:], f.Jobs[0].Name }, false},
 		"silence":                    {func(f *schedule.Facts) { f.Jobs, f.Nodes[0].Unheard = f.Jobs[1:], true }, false},
 		"deleted":                    {func(f *schedule.Facts) { deleted(f); f.Gone = map[string]map[string]string{"n0": of} }, false},
 		"deleted and unknown":        {deleted, false},

@@ -26,13 +26,18 @@ func spreading(n, budget int, plan schedule.Plan) schedule.Facts {
 	return f
 }
 
-// write applies a decision as the API server would, and ends what it admits with a verdict.
-func write(f *schedule.Facts, d schedule.Decision, verdict schedule.Verdict) {
+// record applies a decision as the API server would.
+func record(f *schedule.Facts, d schedule.Decision) {
 	p, o := &f.Policies[0], d.Policies[0]
 	p.Ledger, p.Plan.Judged, p.Plan.Resumed, p.Plan.Rollouts = o.Ledger, o.Judged, o.Resumed, nil
 	for _, r := range o.Rollouts {
 		p.Plan.Rollouts = append(p.Plan.Rollouts, r.Rollout)
 	}
+}
+
+// write records a decision, and ends what it admits with a verdict.
+func write(f *schedule.Facts, d schedule.Decision, verdict schedule.Verdict) {
+	record(f, d)
 	for _, a := range d.Admit {
 		for i := range f.Jobs {
 			if f.Jobs[i].UID == a.Entry.UID {

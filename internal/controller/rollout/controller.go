@@ -259,7 +259,7 @@ func running(d *v1alpha1.NodeDevice) string {
 // the node is at work, which frees the place of a job that is gone.
 var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
 	return isScanned(a) != isScanned(b) || desired.Retry(a) != desired.Retry(b) ||
-		runs(a) != runs(b) || isHeld(a) != isHeld(b)
+		runs(a) != runs(b) || heldBy(a) != heldBy(b)
 })
 
 // nodeChanged passes what may change a decision; heartbeats do not.

@@ -142,7 +142,7 @@ func (f facts) addJob(j *v1alpha1.FirmwareJob) {
 }
 
 // confirm asks the API server about what the cache may not know yet and an entry depends on: jobs and nodes of entries
-// that the cache lacks, the jobs of nodes in two ledgers, and jobs that seem to run without an entry.
+// that the cache lacks, the jobs of nodes in two ledgers, and jobs that seem to run, or to hold their nodes, without an entry.
 func (r *Reconciler) confirm(ctx context.Context, f facts) error {
 	ledgers, entered := map[string]int{}, map[string]bool{}
 	for _, p := range f.policies {
@@ -174,6 +174,11 @@ func (r *Reconciler) confirm(ctx context.Context, f facts) error {
 		if s := r.state(j); (s == schedule.Admitted || s == schedule.Held) && !entered[uid] {
 			if err := r.confirmJob(ctx, f, j.Name, uid); err != nil {
 				return err
+			}
+			if s == schedule.Held { // the report says whether another job has taken the node over
+				if err := r.readReport(ctx, f, j.Spec.NodeName); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -237,7 +242,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		out.Nodes = append(out.Nodes, schedule.Node{
 			Name: n.Name, Labels: n.Labels, Ready: isReady(n), Cordoned: n.Spec.Unschedulable, Taken: f.taken[n.Name],
 			Scanned: f.queued.scanned[n.Name], Unhealthy: f.queued.unhealthy[n.Name],
-			Runs: runs(f.reports[n.Name]), Held: isHeld(f.reports[n.Name]),
+			Runs: runs(f.reports[n.Name]), HeldBy: heldBy(f.reports[n.Name]),
 			Lost: r.lost.is(n.Name, out.Now), Unheard: r.unheard.is(n.Name),
 		})
 	}
@@ -289,9 +294,12 @@ func runs(f *v1alpha1.NodeFirmware) string {
 	return f.Status.CurrentStep.Job
 }
 
-// isHeld reports whether a node reports that a failed job holds it.
-func isHeld(f *v1alpha1.NodeFirmware) bool {
-	return f != nil && f.Status.HeldBy != ""
+// heldBy is the name of the failed job that a node reports to be held by; empty for none.
+func heldBy(f *v1alpha1.NodeFirmware) string {
+	if f == nil {
+		return ""
+	}
+	return f.Status.HeldBy
 }
 
 func isReady(n *corev1.Node) bool {

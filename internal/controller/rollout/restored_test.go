@@ -28,9 +28,9 @@ func (w *world) scanned(node, job string, at time.Time) {
 }
 
 // reportHeld reports as the daemon of a node does that a failed job holds.
-func (w *world) reportHeld(node string) {
+func (w *world) reportHeld(node, by string) {
 	w.Helper()
-	require.NoError(w, fieldset.ApplyNode(w.Context(), w, node, v1alpha1.NodeFirmwareStatus{ObservedGeneration: 1, HeldBy: "gone"}))
+	require.NoError(w, fieldset.ApplyNode(w.Context(), w, node, v1alpha1.NodeFirmwareStatus{ObservedGeneration: 1, HeldBy: by}))
 }
 
 // restored is an API server as a backup of yesterday has it: three nodes that were idle then, and a job for one of them.
@@ -121,7 +121,7 @@ func TestTheMessageNamesANodeWhoseReportKeepsItsPlace(t *testing.T) {
 		says   string
 	}{
 		"at work": {func(w *world) { w.scanned("n1", "lost-1", w.clock) }, "n1 (at work on lost-1) reports a job that is gone or has ended"},
-		"held":    {func(w *world) { w.reportHeld("n1") }, "n1 (held by a failed job) reports a job that is gone or has ended"},
+		"held":    {func(w *world) { w.reportHeld("n1", "gone") }, "n1 (held by a failed job) reports a job that is gone or has ended"},
 		"at work on a job that has ended": {func(w *world) {
 			w.queue("done", "n1")
 			w.complete("done")

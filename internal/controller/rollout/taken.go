@@ -35,7 +35,7 @@ func (r *Reconciler) taken(ctx context.Context, f facts) (map[string]string, err
 	out, unclear, cordoned := map[string]string{}, map[string]bool{}, map[string]bool{}
 	for _, j := range f.jobs {
 		n := f.nodes[j.Spec.NodeName]
-		if n == nil || r.state(j) != schedule.Queued || placed[n.Name] || runs(f.reports[n.Name]) != "" || isHeld(f.reports[n.Name]) {
+		if n == nil || r.state(j) != schedule.Queued || placed[n.Name] || runs(f.reports[n.Name]) != "" || heldBy(f.reports[n.Name]) != "" {
 			continue
 		}
 		if has := neighbour.Has(n); has != "" && !neighbour.MayShare(n) {

@@ -136,7 +136,7 @@ func (l *lost) note(f facts, now time.Time) {
 	}
 	since := map[string]time.Time{}
 	for name, report := range f.reports {
-		if runs(report) == "" && !isHeld(report) || entered[name] {
+		if runs(report) == "" && heldBy(report) == "" || entered[name] {
 			continue
 		}
 		since[name] = now

@@ -6,7 +6,7 @@ func schedules() []Mutant {
 		"internal/schedule/waves.go"
 	const ledger, clean, adopt, pool = "internal/schedule/admit.go", "internal/schedule/clean.go", "internal/schedule/admit.go",
 		"internal/schedule/pool.go"
-	const order, node = "internal/schedule/admit.go", "internal/schedule/facts.go"
+	const order, node, halt = "internal/schedule/admit.go", "internal/schedule/facts.go", "internal/schedule/halt.go"
 	return []Mutant{
 		{What: "one node more than the budget is disturbed", File: admit,
 			Old: "return after <= o.out.Budget\n", New: "return after <= o.out.Budget+1\n"},
@@ -33,11 +33,15 @@ func schedules() []Mutant {
 			Old: " || n.atWork() || n.Unheard {", New: " || n.Unheard {"},
 		{What: "a node that has not reported since a restore does not count", File: pool,
 			Old: " || n.atWork() || n.Unheard {", New: " || n.atWork() {"},
-		{What: "a node that a lost job holds does not count", File: node, Old: "return n.Runs != \"\" || n.Held }", New: "return n.Runs != \"\" }"},
+		{What: "a node that a lost job holds does not count", File: node, Old: "return n.Runs != \"\" || n.HeldBy != \"\" }", New: "return n.Runs != \"\" }"},
 		{What: "a job that runs without an entry is not adopted", File: adopt,
 			Old: "return j.State == Admitted || j.State == Held })", New: "return j.State == Held })"},
 		{What: "a job is adopted on a node that a newer one has taken over", File: node,
 			Old: "return held.State == Held && slices", New: "return held.State == Cancelled && slices"},
+		{What: "a retry that was refused is taken to have freed its node", File: node,
+			Old: "j.State == Held || n.HeldBy != held.Name)", New: "j.State == Held || n.HeldBy != n.Name)"},
+		{What: "a failure counts again when its job gets the place back", File: halt,
+			Old: "counted[e.UID] || p.node(e.Node).returned == j &&", New: "counted[e.UID] || p.node(e.Node).first == j &&"},
 		{What: "a finished job keeps its place", File: clean, Old: "case job.State == Finished:", New: "case job.State == Cancelled && job.Node == \"\":"},
 		{What: "the youngest job goes first", File: order,
 			Old: "c := a.Created.Compare(b.Created); c", New: "c := b.Created.Compare(a.Created); c"},
