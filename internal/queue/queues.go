@@ -29,6 +29,8 @@ type Queues struct {
 // queue is that of one policy.
 type queue struct {
 	limit, queued int
+	// closed says that the policy admits nothing, as its limit of 0 does once it is known.
+	closed bool
 	// stuck is why no node can get an update before a person acts.
 	stuck map[schedule.Target]schedule.Reason
 	// entered are the jobs that were queued since the last pass, with the time.
@@ -80,36 +82,48 @@ func (r *Queues) Enter(policy, node, job string) bool {
 		q.entered[job] = r.now()
 		return true
 	}
-	if !q.waits[node] {
-		q.waits[node] = true
-		q.tidy()
-		q.line = append(q.line, node)
-		if r.changed != nil {
-			r.changed()
-		}
-	}
+	r.refuse(q, node)
 	return false
 }
 
-// EnterAlways notes that the job of a node is queued whatever room there is. It takes room as any other.
-func (r *Queues) EnterAlways(policy, node, job string) {
+// refuse puts a node into the line.
+func (r *Queues) refuse(q *queue, node string) {
+	if q.waits[node] {
+		return
+	}
+	q.waits[node] = true
+	q.tidy()
+	q.line = append(q.line, node)
+	if r.changed != nil {
+		r.changed()
+	}
+}
+
+// EnterAhead reports whether the job of a node may be queued that waits for no room: it is refused only while the limit is 0. It takes room
+// as any other.
+func (r *Queues) EnterAhead(policy, node, job string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for name, other := range r.policies {
+		if name != policy {
+			r.leave(other, node, job)
+		}
+	}
 	q := r.of(policy)
+	if _, again := q.entered[job]; q.closed && !again {
+		r.refuse(q, node)
+		return false
+	}
 	wasRefused := q.waits[node] || q.woken[node]
 	delete(q.waits, node)
 	delete(q.woken, node)
 	if _, again := q.entered[job]; !again {
 		q.entered[job] = r.now()
 	}
-	for name, other := range r.policies {
-		if name != policy {
-			r.leave(other, node, job)
-		}
-	}
 	if wasRefused && r.changed != nil {
 		r.changed()
 	}
+	return true
 }
 
 // Leave says that a node has nothing to queue, or that its job could not be queued.
@@ -137,7 +151,7 @@ func (r *Queues) leave(q *queue, node, job string) {
 
 // Counts are what a pass found about a policy.
 type Counts struct {
-	// Limit is how many nodes that could go may wait, and Queued how many do.
+	// Limit is how many nodes that could go may wait, 0 where the policy admits nothing, and Queued how many do.
 	Limit, Queued int
 	// Stuck is why no node can get an update before a person acts. No more jobs with it are queued.
 	Stuck map[schedule.Target]schedule.Reason
@@ -158,7 +172,7 @@ func (r *Queues) Publish(queues map[string]Counts, saw func(job string) bool) {
 	}
 	for name, found := range queues {
 		q := r.of(name)
-		q.limit, q.queued, q.stuck = found.Limit, found.Queued, found.Stuck
+		q.limit, q.queued, q.stuck, q.closed = found.Limit, found.Queued, found.Stuck, found.Limit == 0
 		maps.DeleteFunc(q.entered, func(job string, at time.Time) bool { return saw(job) || r.now().Sub(at) > forget })
 		r.call(q)
 	}

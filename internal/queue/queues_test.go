@@ -81,12 +81,12 @@ func TestWhoIsNeverRefusedTakesRoom(t *testing.T) {
 	w := newWorld()
 	changes := 0
 	w.OnChange(func() { changes++ })
-	w.EnterAlways("p", "c0", "c0") // also before the first pass
+	w.EnterAhead("p", "c0", "c0") // also before the first pass
 	w.jobs["c0"] = true
 	w.pass(2)
 	require.True(t, w.plan("n0"))
-	w.EnterAlways("p", "c1", "c1")
-	w.EnterAlways("p", "c1", "c1")
+	w.EnterAhead("p", "c1", "c1")
+	w.EnterAhead("p", "c1", "c1")
 	w.jobs["c1"] = true
 	require.False(t, w.plan("n1"))
 	require.False(t, w.plan("n2"))
@@ -99,20 +99,20 @@ func TestWhoIsNeverRefusedTakesRoom(t *testing.T) {
 	require.Equal(t, []string{"n1"}, w.woken)
 
 	changes = 0
-	w.EnterAlways("p", "n1", "n1") // a person has labelled it
+	w.EnterAhead("p", "n1", "n1") // a person has labelled it
 	w.jobs["n1"] = true
 	assert.Equal(t, 1, changes)
 	w.pass(2)
 	assert.Equal(t, []string{"n1"}, w.woken, "2 of 2 wait")
 	assert.Equal(t, 1, w.Refused("p"))
-	w.EnterAlways("other", "n2", "n2")
+	w.EnterAhead("other", "n2", "n2")
 	assert.Zero(t, w.Refused("p"), "n2 has moved to another policy")
 }
 
 func TestWhoIsNeverRefusedTakesRoomBeforeAPassSeesItsJob(t *testing.T) {
 	w := newWorld()
 	w.pass(1)
-	w.EnterAlways("p", "c0", "c0")
+	w.EnterAhead("p", "c0", "c0")
 	assert.False(t, w.plan("n0"))
 }
 

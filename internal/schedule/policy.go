@@ -18,7 +18,8 @@ type Settings struct {
 	HealthyFor v1alpha1.Duration
 	// Pool is the policy that the node belongs to: of several that choose it the first by name.
 	Pool string
-	// Policy is the one policy that chooses the node, "" when there is none or more, and MaxQueued its limit, nil for none.
+	// Policy is the one policy whose queue the node waits in, "" when there is none or more, and MaxQueued its limit, nil for none: the
+	// one that chooses the node, or an invalid one that may be meant for it.
 	Policy    string
 	MaxQueued *int32
 	// Waves says that the policy has waves.
@@ -53,6 +54,9 @@ func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Setti
 			out.Policy, out.MaxQueued = policies[i].Name, spec.MaxQueued
 			out.Waves = len(spec.Waves) > 0
 			out.InWave = spec.MaxQueued != nil && inWave(spec.Waves, node)
+			if meant := meantFor(all, node); meant >= 0 && all[i].isDefault() {
+				out.Policy, out.MaxQueued = policies[meant].Name, policies[meant].Spec.MaxQueued
+			}
 		}
 		out.Aborted = out.Aborted || spec.State == v1alpha1.RolloutAborted
 		if out.HealthyFor == "" || spec.HealthyFor.Duration(0) > out.HealthyFor.Duration(0) {
@@ -61,6 +65,18 @@ func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Setti
 	}
 	slices.Sort(out.Require)
 	out.Require = slices.Compact(out.Require)
+	return out
+}
+
+// meantFor is the place of the first invalid policy by name that may be meant for a node with these labels; -1 for none.
+func meantFor(policies []Policy, node map[string]string) int {
+	out := -1
+	for i := range policies {
+		p := &policies[i]
+		if p.Invalid != "" && p.Selector.Matches(labels.Set(node)) && (out < 0 || p.Name < policies[out].Name) {
+			out = i
+		}
+	}
 	return out
 }
 

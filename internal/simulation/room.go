@@ -55,15 +55,14 @@ func (s *part) publish() {
 	}
 }
 
-// enter reports whether a job of the node may be queued. A node that a wave selects is never refused, as the planner has it.
+// enter reports whether a job of the node may be queued. A node that a wave selects waits for no room, as the planner has it.
 func (n *node) enter(job string) bool {
 	p := n.pool
 	switch {
 	case p.spec.MaxQueued == nil:
 		return true
 	case schedule.SettingsOf([]v1alpha1.RolloutPolicy{{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Spec: *p.spec}}, n.Labels).InWave:
-		p.part.queues.EnterAlways(p.name, n.Name, job)
-		return true
+		return p.part.queues.EnterAhead(p.name, n.Name, job)
 	}
 	return p.part.queues.Enter(p.name, n.Name, job)
 }

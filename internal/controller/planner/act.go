@@ -57,19 +57,21 @@ func (r *Reconciler) write(ctx context.Context, f facts, d decision) error {
 }
 
 // enqueue queues the job, if there is one, unless as many nodes of the policy wait as it allows. Then the node is planned again
-// when there is room. A node that a wave selects is never refused: the update may wait for it. Neither is a pin, which waits for no wave:
-// others that do would keep it out of the queue.
+// when there is room. A node that a wave selects waits for no room: the update may wait for it. Neither does a pin, which waits for no
+// wave: others that do would keep it out of the queue. Where the spec of the policy admits nothing, both are refused as well.
 func (r *Reconciler) enqueue(ctx context.Context, f facts, job *v1alpha1.FirmwareJob) error {
 	limited := r.queues != nil && f.settings.MaxQueued != nil
+	enter := r.queues.Enter
+	if job != nil && (f.settings.InWave || slices.ContainsFunc(job.Spec.Task.Devices, isPinned)) {
+		enter = r.queues.EnterAhead
+	}
 	switch {
 	case job == nil && r.queues != nil:
 		r.queues.Leave(f.name, "")
 		return nil
 	case job == nil:
 		return nil
-	case limited && (f.settings.InWave || slices.ContainsFunc(job.Spec.Task.Devices, isPinned)):
-		r.queues.EnterAlways(f.settings.Policy, f.name, job.Name)
-	case limited && !r.queues.Enter(f.settings.Policy, f.name, job.Name):
+	case limited && !enter(f.settings.Policy, f.name, job.Name):
 		return nil
 	}
 	err := r.queue(ctx, job)

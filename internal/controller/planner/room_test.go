@@ -66,3 +66,43 @@ func TestAFullQueueRefusesNoNodeThatAWaveSelects(t *testing.T) {
 	edited.Spec.Waves[1].NodeSelector.MatchLabels["canary"] = "no"
 	assert.True(t, policyChanged.Update(event.UpdateEvent{ObjectOld: policy, ObjectNew: edited}), "others are refused now")
 }
+
+// A policy whose spec is invalid queues nothing more, neither for its canaries nor for pins, and the default policy queues nothing for the
+// nodes that it may be meant for.
+func TestAnInvalidPolicyQueuesNothing(t *testing.T) {
+	labelled := map[string]string{"pool": "gpu", "canary": "yes"}
+	canaries := []v1alpha1.RolloutWave{{Name: "canaries", NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "yes"}}}}
+	pinned := device("nic", 2)
+	pinned.Spec.Origin = []v1alpha1.Origin{{Kind: v1alpha1.OriginPin, Name: node}}
+	for name, c := range map[string]struct {
+		device *v1alpha1.NodeDevice
+		spec   v1alpha1.RolloutPolicySpec
+	}{
+		"a node of a wave": {device("nic", 2), v1alpha1.RolloutPolicySpec{Waves: canaries, NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}}}},
+		"a pin":            {pinned, v1alpha1.RolloutPolicySpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}}}},
+		"a node that it may be meant for": {device("nic", 2), v1alpha1.RolloutPolicySpec{NodeSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{"pool": "gpu", "rack": "not a value!"},
+		}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.spec.MaxQueued = new(int32(3))
+			w := newWorld(t, c.device, &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
+				&v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: c.spec})
+			var n corev1.Node
+			require.NoError(t, w.Get(t.Context(), client.ObjectKey{Name: node}, &n))
+			n.Labels = labelled
+			require.NoError(t, w.Update(t.Context(), &n))
+			queues := queue.New(w.planner.now)
+			w.planner.Within(queues)
+			all := func(string) bool { return true }
+			queues.Publish(map[string]queue.Counts{"gpu": {}}, all)
+			w.settle()
+			require.Nil(t, w.queued())
+			assert.Equal(t, 1, queues.Refused("gpu"))
+
+			queues.Publish(map[string]queue.Counts{"gpu": {Limit: 3, Queued: 2}}, all)
+			w.reconcile()
+			assert.NotNil(t, w.queued(), "it goes on once the spec is valid")
+		})
+	}
+}
