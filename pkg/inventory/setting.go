@@ -231,11 +231,13 @@ func Differing(declared []Setting, all []Parameter) []Setting {
 	})
 }
 
-// NeededFor is the most disruptive activation that the declared settings need which are known not to be in force.
+// NeededFor is the most disruptive activation that the declared settings need on a device with these parameters, as they are before the settings
+// are written: of those that are known not to be in force, and, where that is not known, of those that are to be written.
 func NeededFor(declared []Setting, all []Parameter) Activation {
 	needs := ActivateNone
 	for _, s := range declared {
-		if p := FindParameter(all, s.Name); p != nil && p.Current.Known && !p.Runs(s.Value) {
+		p := FindParameter(all, s.Name)
+		if p != nil && !p.Runs(s.Value) && (p.Current.Known || !p.Stores(s.Value)) {
 			needs = max(needs, p.Needs)
 		}
 	}

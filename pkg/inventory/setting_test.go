@@ -134,6 +134,9 @@ func TestWhatIsToBeWrittenAndWhatItCosts(t *testing.T) {
 	assert.Equal(t, inventory.ActivateDeviceReset, inventory.NeededFor(given, all), "what is stored waits for it")
 	assert.Equal(t, inventory.ActivateReboot, inventory.NeededFor([]inventory.Setting{{"LINK_TYPE_P1", "1"}, {"NUM_OF_VFS", "9"}}, all))
 	assert.Equal(t, inventory.ActivateNone, inventory.NeededFor([]inventory.Setting{{"LINK_TYPE_P1", "ETH"}, {"WATTS", "15"}}, all))
+	silent := []inventory.Parameter{{Name: "MODE", Next: inventory.Read("1"), Needs: inventory.ActivateReboot}}
+	assert.Equal(t, inventory.ActivateReboot, inventory.NeededFor([]inventory.Setting{{"MODE", "2"}}, silent), "what is to be written is not in force")
+	assert.Equal(t, inventory.ActivateNone, inventory.NeededFor([]inventory.Setting{{"MODE", "1"}}, silent), "nothing is written")
 }
 
 func TestSpellingsAreAnEquivalence(t *testing.T) {

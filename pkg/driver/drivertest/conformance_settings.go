@@ -153,7 +153,13 @@ func testSetLasts(t *testing.T, h Harness) {
 }
 
 func testSetTwice(t *testing.T, h Harness) {
+	before := h.parameters(t)
 	need := h.configure(t, h.set())
+	for _, s := range inventory.Differing(h.Settings.Set, before) {
+		if p := inventory.FindParameter(before, s.Name); p != nil && !p.Current.Known {
+			assert.GreaterOrEqual(t, need, p.Needs, "%s was written, and nothing says that it is in force", s.Name)
+		}
+	}
 	h.FailWrite(t, "a second write")
 	again, err := h.configurer().Configure(t.Context(), h.ID, h.set())
 	require.NoError(t, err, "the device stores the values already")

@@ -90,12 +90,12 @@ func (s *Simulated) Configure(ctx context.Context, id inventory.Identity, c driv
 	if err != nil {
 		return 0, err
 	}
-	todo := inventory.Differing(settings, d.known())
+	todo, needs := inventory.Differing(settings, d.known()), inventory.NeededFor(settings, d.known())
 	switch {
 	case d.busy || d.faults[BusyWrite]:
 		return 0, toolError("configure", d, command.ErrBusy)
 	case len(todo) == 0:
-		return inventory.NeededFor(settings, d.known()), nil
+		return needs, nil
 	}
 	op := Operation{OpConfigure, d.id.UniqueID}
 	s.operations = append(s.operations, op)
@@ -103,7 +103,7 @@ func (s *Simulated) Configure(ctx context.Context, id inventory.Identity, c driv
 	case d.faults[FailWrite]:
 		return 0, toolError("configure", d, errors.New(cmp.Or(d.failure, "the device refused the value")))
 	case d.faults[LieWrite]:
-		return inventory.NeededFor(settings, d.known()), nil
+		return needs, nil
 	case d.faults[HalfConfigure]:
 		d.tell(todo[:1])
 		return 0, &command.Error{Argv: []string{"simulated-tool", "configure", d.id.UniqueID}, ExitCode: -1, Err: command.ErrLost}
@@ -115,7 +115,7 @@ func (s *Simulated) Configure(ctx context.Context, id inventory.Identity, c driv
 	if err != nil {
 		return 0, err
 	}
-	return inventory.NeededFor(settings, d.known()), nil
+	return needs, nil
 }
 
 // configurable opens a device that has parameters.

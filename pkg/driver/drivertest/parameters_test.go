@@ -81,3 +81,13 @@ func TestTheDriverThatReadADeviceConfiguresIt(t *testing.T) {
 	_, err = set.Configurer(inventory.Device{Identity: id})
 	assert.ErrorContains(t, err, "no driver reads the device")
 }
+
+func TestADeviceThatDoesNotSayWhatIsInForceNeedsItsActivation(t *testing.T) {
+	sim, id := simulated(inventory.ActivateReboot)
+	sim.Give(card, inventory.Parameter{Name: "MODE", Next: inventory.Read("1"), Needs: inventory.ActivateReboot})
+	for _, want := range []inventory.Activation{inventory.ActivateReboot, inventory.ActivateNone} {
+		needs, err := sim.Configure(t.Context(), id, driver.Configuration{Set: []inventory.Setting{{Name: "MODE", Value: "2"}}})
+		require.NoError(t, err)
+		assert.Equal(t, want, needs, "the second time nothing is written")
+	}
+}

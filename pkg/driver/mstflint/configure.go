@@ -215,7 +215,7 @@ func (d *Driver) Configure(ctx context.Context, id inventory.Identity, c driver.
 	case err != nil:
 		return 0, fmt.Errorf("set up card %s: %w", card, err)
 	case r.ExitCode != 0:
-		return 0, fmt.Errorf("set up card %s: %w", card, refusal(set, r, "the values were not stored"))
+		return 0, fmt.Errorf("set up card %s: %w", card, refusal(set, r, "some of the values may be stored"))
 	case needs != inventory.ActivateNone && strings.Contains(output(r), "power cycle"):
 		return inventory.ActivatePowerCycle, nil // the card could not be told to load them with a warm restart
 	}
@@ -228,7 +228,9 @@ var refusals = []string{
 	"is out of range", "maximum allowed", "minimum allowed", "Illegal constraint",
 }
 
-// refusal is the error of a run that stored nothing: a *RejectedError when the tool or the card does not take a value.
+// refusal is the error of a run that failed: a *RejectedError when the tool or the card does not take a value. The tool stores one group of
+// parameters (a TLV) after another and takes none back: what the card refuses in one leaves those before it stored (mstflint,
+// GenericCommander::setCfg).
 func refusal(c command.Command, r command.Result, otherwise string) error {
 	out := output(r)
 	if slices.ContainsFunc(refusals, func(says string) bool { return strings.Contains(out, says) }) {

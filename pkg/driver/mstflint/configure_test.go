@@ -146,6 +146,35 @@ func TestAPowerCycleIsAskedForByTheTool(t *testing.T) {
 	}
 }
 
+// Older firmware does not say what is in force, so that what was written waits for the activation.
+func TestACardThatReportsNextAloneNeedsItsActivation(t *testing.T) {
+	const table = "\nConfigurations: Next Boot\n    SRIOV_EN True(1)\n    NUM_OF_VFS 8\n"
+	d, _ := configured(t, func(args string) command.Result {
+		if strings.HasPrefix(args, "-e q") {
+			return says(0, table)
+		}
+		return says(0, "Applying... Done!\n-I- Please reboot machine to load new configurations.\n")
+	})
+	for value, want := range map[string]inventory.Activation{"32": inventory.ActivateDeviceReset, "8": inventory.ActivateNone} {
+		got, err := d.Configure(t.Context(), id, driver.Configuration{Set: []inventory.Setting{{Name: "numVFs", Value: value}}})
+		require.NoError(t, err)
+		assert.Equal(t, want, got, value)
+	}
+}
+
+// The tool stores one group of parameters after another, and ends at the first that the card refuses.
+func TestARefusedGroupMayLeaveEarlierOnesStored(t *testing.T) {
+	table := golden(t, "config-4.21.0-cx6.txt")
+	d, _ := configured(t, func(args string) command.Result {
+		if strings.HasPrefix(args, "-e q") {
+			return says(0, table)
+		}
+		return says(3, "Applying... Failed!\n-E- Failed to set configuration: Device busy\n")
+	})
+	_, err := d.Configure(t.Context(), id, driver.Configuration{Set: []inventory.Setting{{Name: "numVFs", Value: "32"}}})
+	assert.ErrorContains(t, err, "some of the values may be stored")
+}
+
 func TestFourThousandParametersAreRead(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("\nConfigurations: Default Current Next Boot\n")
