@@ -431,6 +431,9 @@ func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules [
 		case p.Outcome == plan.UpToDate && !held:
 			list = &t.Devices
 			t.Applied++
+			if strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonProgressing) {
+				t.Updating++
+			}
 			w.inEffect[name+"/"+o.Spec.NodeName] = append(w.inEffect[name+"/"+o.Spec.NodeName], true)
 		default:
 			if mine {

@@ -438,3 +438,19 @@ func TestSourceWithAnEmptyStoreCostsDevicesAtTheirTargetNothing(t *testing.T) {
 	assert.Nil(t, d.Blocked)
 	assert.Empty(t, s.ix.SetSource(newSource(metav1.ConditionTrue, "2.0")).Devices)
 }
+
+// New firmware runs as soon as it is activated, and is judged later.
+func TestADeviceThatIsNotJudgedYetIsInProgress(t *testing.T) {
+	s := newStage(t)
+	s.ix.SetSource(newSource(metav1.ConditionTrue, "2.0"))
+	s.template("t", "2.0")
+	s.status(func(d *v1alpha1.NodeDeviceStatus) {
+		d.Firmware.Running = "2.0"
+		d.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonProgressing}}
+	})
+	tally, _ := s.ix.Tally("t")
+	assert.Equal(t, Counts{Matched: 1, Applied: 1, Updating: 1}, tally.Counts)
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Conditions = nil })
+	tally, _ = s.ix.Tally("t")
+	assert.Equal(t, Counts{Matched: 1, Applied: 1}, tally.Counts)
+}

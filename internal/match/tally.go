@@ -62,7 +62,7 @@ type Counts struct {
 	// there.
 	Applied, NotApplied int32
 	// Updating, Blocked, Failed, Restored, Pending and Mismatched say why it is not applied; a device counts once. Mismatched
-	// devices are only validated.
+	// devices are only validated. Updating devices may be of Applied: they run the firmware, and the job has not judged them yet.
 	Updating, Blocked, Failed, Restored, Pending, Mismatched int32
 	// Waiting are those of Blocked whose source is being prepared, and Withheld those of it that the template has not assigned, because a
 	// pin that matches nothing may mean them.
@@ -137,6 +137,9 @@ func (d *device) markFor(t *template) mark {
 	}
 	verdict := d.decision.Verdict
 	if verdict.Outcome == plan.UpToDate && !d.observed.unread && !d.decision.heldOff() {
+		if d.observed.updating {
+			m |= updating
+		}
 		return m | applied
 	}
 	m |= notApplied

@@ -20,7 +20,7 @@ var TemplateConditions = []string{
 }
 
 // Template maps the tally of a FirmwareTemplate to its conditions. The template is Ready when a device matches and every
-// one that it assigns firmware to runs it, or when it is paused; Reconciling while a device can still get there without a
+// one that it assigns firmware to runs it and is judged, or when it is paused; Reconciling while a device can still get there without a
 // person, be it one that does not exist yet; Stalled when nothing continues until a person acts.
 func Template(name string, t match.Tally, old []metav1.Condition, now time.Time) []metav1.Condition {
 	want := templateReady(name, t)

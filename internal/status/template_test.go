@@ -39,6 +39,7 @@ func TestTemplateConditions(t *testing.T) {
 		{"pinned elsewhere", match.Tally{Counts: match.Counts{Matched: 1}}, v1alpha1.ReasonSucceeded, "", []string{"pins override it on 1 matching device"}},
 		{"invalid", match.Tally{Invalid: "spec.nodeSelector: bad", Counts: match.Counts{Matched: 1, Pending: 1}}, v1alpha1.ReasonInvalidSpec, v1alpha1.ConditionStalled, []string{"spec.nodeSelector: bad", "withdraws nothing"}},
 		{"pending", match.Tally{Counts: match.Counts{Matched: 2, Applied: 1, NotApplied: 1, Pending: 1}}, v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, []string{"1 of 2", "1 device is in progress"}},
+		{"not judged yet", match.Tally{Counts: match.Counts{Matched: 2, Applied: 2, Updating: 1}}, v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, nil},
 		{"updating", match.Tally{Counts: match.Counts{Matched: 2, NotApplied: 2, Updating: 1, Pending: 1}}, v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, nil},
 		{
 			"some on their way, some failed",
