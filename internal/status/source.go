@@ -41,6 +41,8 @@ type SourceFacts struct {
 	Files, Images int
 	// Verification is that of the spec; nil where it asks for no signatures.
 	Verification *v1alpha1.SourceVerification
+	// Quarantined says which of the images are not flashed on which models.
+	Quarantined []string
 	// InUseBy names what keeps a source that is being deleted; empty otherwise.
 	InUseBy []string
 	// InUse counts them; the list is bounded.
@@ -103,17 +105,24 @@ func isSignature(reason string) bool {
 	return false
 }
 
+// maxQuarantined bounds the quarantines that a message names.
+const maxQuarantined = 3
+
 func sourceReady(f SourceFacts) Condition {
 	c := Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProgressing}
 	switch {
 	case f.InUse > 0:
 		c.Reason = v1alpha1.ReasonInUse
-		c.Message = fmt.Sprintf("Deletion waits: %s to this source, among them %s. Change or delete them.",
+		c.Message = fmt.Sprintf("Deletion waits, cannot be taken back, and keeps new work from its images: %s to this source, among them %s. "+
+			"Have them use another source, or delete them, and let the jobs end: kubectl get fwt,nfw,fwj",
 			text.Quantity(f.InUse, "object refers", "objects refer"), strings.Join(f.InUseBy, ", "))
 	case f.Reached == SourceDone:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonSucceeded
 		c.Message = fmt.Sprintf("%s from %s, verified and in store.",
 			text.Quantity(f.Images, "image", "images"), text.Quantity(f.Files, "file", "files"))
+		if len(f.Quarantined) > 0 {
+			c.Message += " Quarantined, and not flashed there: " + text.Some(f.Quarantined, maxQuarantined) + ". To look: kubectl get fwq"
+		}
 	case f.Err != nil && f.Transient:
 		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" It is tried again."
 		if f.Reason == v1alpha1.ReasonDownloadFailed {

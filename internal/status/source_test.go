@@ -20,10 +20,12 @@ func TestSourceSaysWhatIsInStore(t *testing.T) {
 		"3 images from 2 files, verified and in store.": {Reached: status.SourceDone, Images: 3, Files: 2},
 		"Fetching and verifying 1 file.":                {Reached: status.SourceFetching, Files: 1},
 		"Fetch a: broke off. It is tried again.":        {Reached: status.SourceFetching, Err: errors.New("fetch a: broke off"), Transient: true},
-		"Deletion waits: 1 object refers to this source, among them FirmwareTemplate/t. Change or delete them.": {
+		"Deletion waits, cannot be taken back, and keeps new work from its images: 1 object refers to this source, among them FirmwareTemplate/t. " +
+			"Have them use another source, or delete them, and let the jobs end: kubectl get fwt,nfw,fwj": {
 			Reached: status.SourceDone, InUse: 1, InUseBy: []string{"FirmwareTemplate/t"},
 		},
-		"Deletion waits: 7 objects refer to this source, among them FirmwareTemplate/t, NodeFirmware/n. Change or delete them.": {
+		"Deletion waits, cannot be taken back, and keeps new work from its images: 7 objects refer to this source, among them FirmwareTemplate/t, NodeFirmware/n. " +
+			"Have them use another source, or delete them, and let the jobs end: kubectl get fwt,nfw,fwj": {
 			Reached: status.SourceDone, InUse: 7, InUseBy: []string{"FirmwareTemplate/t", "NodeFirmware/n"},
 		},
 	} {

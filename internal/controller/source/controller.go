@@ -62,6 +62,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.FirmwareTemplate{}, handler.EnqueueRequestsFromMapFunc(r.deletedSources), builder.WithPredicates(changed)).
 		Watches(&v1alpha1.NodeFirmware{}, handler.EnqueueRequestsFromMapFunc(r.deletedSources), builder.WithPredicates(changed)).
 		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(r.deletedSources), builder.WithPredicates(jobEnded)).
+		Watches(&v1alpha1.FirmwareQuarantine{}, handler.EnqueueRequestsFromMapFunc(r.listing), builder.WithPredicates(watch.Changed(quarantineChanged))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(reconcile.AsReconciler(r.Client, r))
 }
@@ -190,13 +191,17 @@ func failed(src *v1alpha1.FirmwareSource) bool {
 func (r *Reconciler) report(ctx context.Context, src *v1alpha1.FirmwareSource, facts status.SourceFacts, images []artifact.Image) error {
 	want := *src.Status.DeepCopy()
 	want.ObservedGeneration = src.Generation
-	want.Conditions = status.Source(want.Conditions, src.Generation, r.Now(), facts)
 	if facts.Reached != status.SourceDone {
 		// Ready says that nothing new may be taken from the list. What was verified and is still asked for stays on it,
 		// so that an edit of the source does not take the image away from devices that have it assigned.
 		images = r.inStore(src)
 	}
 	want.Images = stored(images)
+	var err error
+	if facts.Quarantined, err = r.quarantined(ctx, want.Images); err != nil {
+		return err
+	}
+	want.Conditions = status.Source(want.Conditions, src.Generation, r.Now(), facts)
 	return r.write(ctx, src, want)
 }
 

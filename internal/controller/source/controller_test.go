@@ -524,6 +524,7 @@ func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
 		assert.Equal(t, "False InUse", b.reason("src", "Ready"))
 		assert.Contains(t, meta.FindStatusCondition(b.get("src").Status.Conditions, "Ready").Message, user.GetName())
 		assert.Contains(t, meta.FindStatusCondition(b.get("src").Status.Conditions, "Ready").Message, []string{"5 objects", "4 objects", "3 objects", "2 objects", "1 object "}[i])
+		assert.Contains(t, meta.FindStatusCondition(b.get("src").Status.Conditions, "Ready").Message, "kubectl get fwt,nfw,fwj")
 		b.requireStatus("src", status.TerminatingStatus)
 		require.Len(t, b.reconciler.deletedSources(t.Context(), user), 1)
 		require.NoError(t, b.client.Delete(t.Context(), user))
@@ -540,6 +541,45 @@ func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
 	entries, err := filepath.Glob(filepath.Join(filepath.Dir(b.store.Path([32]byte{})), "*"))
 	require.NoError(t, err)
 	assert.Empty(t, entries, "image %s is deleted with its source", image.Digest)
+}
+
+// An image that is in store and quarantined is not flashed, and who looks at the source shall see that.
+func TestSourceSaysWhichOfItsImagesAreQuarantined(t *testing.T) {
+	b := newBench(t)
+	b.create("src", b.file("fw.bin", "FIRMWARE"))
+	_, err := b.reconcile("src")
+	require.NoError(t, err)
+	message := func() string { return meta.FindStatusCondition(b.get("src").Status.Conditions, "Ready").Message }
+	plain := message()
+	q := &v1alpha1.FirmwareQuarantine{
+		ObjectMeta: metav1.ObjectMeta{Name: "q"},
+		Spec:       v1alpha1.FirmwareQuarantineSpec{Digest: b.get("src").Status.Images[0].Digest, Model: "15b3:101d", State: v1alpha1.QuarantineActive},
+		Status:     v1alpha1.FirmwareQuarantineStatus{Scope: v1alpha1.QuarantinePolicies},
+	}
+	require.NoError(t, b.client.Create(t.Context(), q))
+	other := &v1alpha1.FirmwareQuarantine{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Status: q.Status}
+	other.Spec.Digest = "sha256:00"
+	require.NoError(t, b.client.Create(t.Context(), other))
+	assert.Equal(t, []string{"src"}, named(b.reconciler.listing(t.Context(), q)))
+	assert.Empty(t, b.reconciler.listing(t.Context(), other))
+	_, err = b.reconcile("src")
+	require.NoError(t, err)
+	assert.Equal(t, plain+" Quarantined, and not flashed there: version 22.41.1000 on model 15b3:101d. To look: kubectl get fwq", message())
+	assert.Equal(t, "True Succeeded", b.reason("src", "Ready"))
+
+	q.Spec.State = v1alpha1.QuarantineLifted
+	q.Status.Scope = v1alpha1.QuarantineNone
+	require.NoError(t, b.client.Update(t.Context(), q))
+	_, err = b.reconcile("src")
+	require.NoError(t, err)
+	assert.Equal(t, plain, message())
+}
+
+func named(requests []ctrl.Request) (out []string) {
+	for _, r := range requests {
+		out = append(out, r.Name)
+	}
+	return out
 }
 
 func TestBrokenSourceStopsNoOther(t *testing.T) { // R001-19

@@ -14,8 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -71,6 +73,52 @@ func needs(j *v1alpha1.FirmwareJob, source *v1alpha1.FirmwareSource) bool {
 			return i.Digest == u.RollbackDigest || i.Digest == u.Digest
 		})
 	})
+}
+
+// quarantined says which of the images are not flashed somewhere, and on which models.
+func (r *Reconciler) quarantined(ctx context.Context, images []v1alpha1.StoredImage) ([]string, error) {
+	var list v1alpha1.FirmwareQuarantineList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list quarantines: %w", err)
+	}
+	var out []string
+	for i := range list.Items {
+		q := &list.Items[i]
+		at := slices.IndexFunc(images, func(s v1alpha1.StoredImage) bool { return s.Digest == q.Spec.Digest })
+		if at < 0 || !keepsAway(q) {
+			continue
+		}
+		on := "every model"
+		if q.Spec.Model != v1alpha1.AnyModel {
+			on = "model " + q.Spec.Model
+		}
+		out = append(out, fmt.Sprintf("version %s on %s", images[at].Version, on))
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// keepsAway reports whether a quarantine keeps its image from any node.
+func keepsAway(q *v1alpha1.FirmwareQuarantine) bool {
+	return q.Status.Scope == v1alpha1.QuarantinePolicies || q.Status.Scope == v1alpha1.QuarantineFleet
+}
+
+func quarantineChanged(a, b *v1alpha1.FirmwareQuarantine) bool { return keepsAway(a) != keepsAway(b) }
+
+// listing wakes the sources that list the image of a quarantine.
+func (r *Reconciler) listing(ctx context.Context, o client.Object) []reconcile.Request {
+	q, isOne := o.(*v1alpha1.FirmwareQuarantine)
+	var list v1alpha1.FirmwareSourceList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil || !isOne {
+		return nil // each source is looked at regularly
+	}
+	var names []string
+	for i := range list.Items {
+		if slices.ContainsFunc(list.Items[i].Status.Images, func(s v1alpha1.StoredImage) bool { return s.Digest == q.Spec.Digest }) {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return watch.Requests(names...)
 }
 
 // collect deletes the images that nobody needs: no source, no unfinished job, and no device that is to run one, if only on the way to another.
