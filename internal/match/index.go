@@ -35,6 +35,9 @@ type Index struct {
 	// bySource finds the devices whose decision depends on a source, whether or not the source exists.
 	bySource map[string]map[*device]struct{}
 
+	// named finds the nodes with a pin that names a serial number, which a card of another node may bear.
+	named map[string]map[*node]struct{}
+
 	// policies are the RolloutPolicies by name, and pools the nodes they choose: an image may be quarantined for some only.
 	policies map[string]v1alpha1.RolloutPolicy
 	pools    quarantine.Pools
@@ -132,6 +135,7 @@ func NewIndex() *Index {
 		nodes: map[string]*node{}, templates: map[string]*template{}, sources: map[string]*source{},
 		devices: map[string]*device{}, left: map[string]*node{}, rules: map[bucket][]*Rule{},
 		byTemplate: map[string]map[*device]struct{}{}, bySource: map[string]map[*device]struct{}{},
+		named:    map[string]map[*node]struct{}{},
 		policies: map[string]v1alpha1.RolloutPolicy{}, quarantines: map[string]v1alpha1.FirmwareQuarantine{},
 	}
 }
@@ -193,6 +197,7 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 		}
 		if spec {
 			next.pins = PinsOf(o)
+			ix.rename(n, next.pins)
 		}
 		*n = next
 		if spec || machine {
@@ -226,6 +231,7 @@ func (ix *Index) DeleteNodeFirmware(name string) Affected {
 		if n == nil || !n.firmware {
 			return
 		}
+		ix.rename(n, nil)
 		*n = node{name: n.name, exists: n.exists, labels: n.labels, devices: n.devices, left: n.left}
 		ix.refreshNode(n)
 		ix.forget(n)

@@ -171,6 +171,64 @@ type UnmatchedPin struct {
 	Class v1alpha1.DeviceClass
 	// Nearest is the device that differs in least from what the pin selects; nil where the node has no device of the class.
 	Nearest *Near
+	// Elsewhere are the first 3 devices of other nodes, in order of name, that bear a serial number which the pin names.
+	Elsewhere []Place
+}
+
+// Place is a device and the node that it is in.
+type Place struct{ Device, Node string }
+
+// rename notes which serial numbers the pins of a node name, instead of those that they named.
+func (ix *Index) rename(n *node, pins []*Rule) {
+	for _, p := range n.pins {
+		for serial := range p.Selector.serials {
+			delete(ix.named[serial], n)
+			if len(ix.named[serial]) == 0 {
+				delete(ix.named, serial)
+			}
+		}
+	}
+	for _, p := range pins {
+		for serial := range p.Selector.serials {
+			if ix.named[serial] == nil {
+				ix.named[serial] = map[*node]struct{}{}
+			}
+			ix.named[serial][n] = struct{}{}
+		}
+	}
+}
+
+// affectNaming notes the other nodes with a pin that names the device by its serial number.
+func (ix *Index) affectNaming(d *device) {
+	if d.facts.spelled == nil {
+		return
+	}
+	for _, serial := range d.facts.spelled.serials {
+		for n := range ix.named[serial] {
+			if n != d.node && serial != "" {
+				ix.affectPins(n)
+			}
+		}
+	}
+}
+
+// elsewhere finds the devices of other nodes that a pin names by their serial numbers.
+func (ix *Index) elsewhere(n *node, p *Rule) []Place {
+	if p.Selector.serials == nil {
+		return nil
+	}
+	var names []string
+	for name, d := range ix.devices {
+		if d.node != n && d.facts.Class == p.Selector.class && p.Selector.serials.has(d.facts.spelling().serials) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var out []Place
+	for _, name := range names[:min(len(names), namedDevices)] {
+		out = append(out, Place{name, ix.devices[name].node.name})
+	}
+	return out
 }
 
 // Pins returns the pins of a node that match nothing; false where there is no NodeFirmware of the name.
@@ -190,7 +248,7 @@ func (ix *Index) Pins(name string) (Pins, bool) {
 	}
 	for i, p := range n.pins {
 		if n.met[i].state() != matching {
-			out.Unmatched = append(out.Unmatched, UnmatchedPin{Name: p.Rule, Class: p.Selector.class, Nearest: n.nearest(nil, p)})
+			out.Unmatched = append(out.Unmatched, UnmatchedPin{Name: p.Rule, Class: p.Selector.class, Nearest: n.nearest(nil, p), Elsewhere: ix.elsewhere(n, p)})
 		}
 	}
 	return out, true

@@ -211,3 +211,25 @@ func TestUnmatchedPinHoldsTemplates(t *testing.T) {
 	}
 	assert.Fail(t, "no template was held off")
 }
+
+// A pin by serial number does not follow its card to another node: who looks is told where the card is.
+func TestAPinKnowsWhereItsCardIsNow(t *testing.T) {
+	s := newStage(t)
+	s.ix.SetNode("m", nil)
+	s.pin(v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, SerialNumbers: []string{"s9"}})
+	moved := s.device.DeepCopy()
+	moved.Name, moved.UID, moved.Spec.NodeName = "m-nic", "moved", "m"
+	assert.Empty(t, s.ix.SetDevice(moved).Nodes, "another card")
+	assert.Empty(t, s.unmatched()[0].Elsewhere)
+
+	moved.Status.SerialNumber = "S9"
+	assert.Equal(t, []string{"n"}, s.ix.SetDevice(moved).Nodes)
+	assert.Equal(t, []Place{{"m-nic", "m"}}, s.unmatched()[0].Elsewhere)
+	assert.Equal(t, []string{"n"}, s.ix.DeleteDevice("m-nic").Nodes)
+	assert.Empty(t, s.unmatched()[0].Elsewhere)
+
+	s.pin(v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, SerialNumbers: []string{"S1"}})
+	assert.Empty(t, s.ix.SetDevice(moved).Nodes, "no pin names it any more")
+	s.ix.DeleteNodeFirmware("n")
+	assert.Empty(t, s.ix.named)
+}

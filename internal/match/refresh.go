@@ -26,7 +26,9 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 	bonds := identity || seen.unread != d.observed.unread
 	if identity {
 		facts.spelled = facts.spelling()
+		ix.affectNaming(d)
 		d.facts = facts
+		ix.affectNaming(d)
 	}
 	if current {
 		next := AssignedTo(o)
@@ -52,6 +54,7 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 func (ix *Index) drop(d *device) {
 	ix.tally(d, nil)
 	ix.affectUnmatched(d.node)
+	ix.affectNaming(d)
 	ix.unlink(ix.byTemplate, templateOf(d.current), d)
 	ix.unlink(ix.bySource, d.source, d)
 	delete(ix.devices, d.name)

@@ -36,8 +36,19 @@ func Pins(node string, unmatched []match.UnmatchedPin, old []metav1.Condition, g
 }
 
 func unmatchedPin(p match.UnmatchedPin) string {
-	if p.Nearest == nil {
-		return fmt.Sprintf("Pin %q matches no device: the node has none of class %s.", p.Name, p.Class)
+	out := fmt.Sprintf("Pin %q matches no device: the node has none of class %s.", p.Name, p.Class)
+	if p.Nearest != nil {
+		out = fmt.Sprintf("Pin %q matches no device: %s is closest, but differs in %s.", p.Name, p.Nearest.Device, differences(p.Nearest))
 	}
-	return fmt.Sprintf("Pin %q matches no device: %s is closest, but differs in %s.", p.Name, p.Nearest.Device, differences(p.Nearest))
+	for _, e := range p.Elsewhere {
+		out += fmt.Sprintf(" What it names by serial number is in node %s now, as device %s; a pin does not follow it.", e.Node, e.Device)
+	}
+	return out
+}
+
+// PinElsewhere tells a node that a device of it is named by a pin of another node.
+func PinElsewhere(pinned, pin string, is match.Place) string {
+	return fmt.Sprintf("Device %s, which pin %q of NodeFirmware %s names by its serial number, is in this node now. The pin does not hold here: "+
+		"what templates and the pins of this node say does. To move the pin: %s && %s",
+		is.Device, pin, pinned, wayout.Edit("nfw", pinned), wayout.Edit("nfw", is.Node))
 }

@@ -32,6 +32,13 @@ func TestPinsUnmatched(t *testing.T) {
 		`To compare: kubectl get ndev -o wide --field-selector spec.nodeName=n1  To correct it: kubectl edit nfw n1`, c.Message)
 	assert.Equal(t, daemons, nfstatus.Pins("n1", nil, next, 3, noon))
 
+	pins[1].Elsewhere = []match.Place{{Device: "n2-disk-1a2b", Node: "n2"}}
+	c = meta.FindStatusCondition(nfstatus.Pins("n1", pins, nil, 3, noon), v1alpha1.ConditionPinsUnmatched)
+	assert.Contains(t, c.Message, "none of class Disk. What it names by serial number is in node n2 now, as device n2-disk-1a2b; a pin does not follow it. ")
+	there := nfstatus.PinElsewhere("n1", "disk", pins[1].Elsewhere[0])
+	for _, part := range []string{`Device n2-disk-1a2b, which pin "disk" of NodeFirmware n1 names`, "is in this node now", "kubectl edit nfw n1 && kubectl edit nfw n2"} {
+		assert.Contains(t, there, part)
+	}
 	for range 62 {
 		pins = append(pins, pins[1])
 	}

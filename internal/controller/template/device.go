@@ -207,5 +207,12 @@ func (r *Reconciler) reconcilePins(ctx context.Context, k key) (reconcile.Result
 	if said != nil && turned(o.Status.Conditions, *said) {
 		r.recorder.Eventf(o, nil, corev1.EventTypeWarning, said.Reason, "Assign", "%s", said.Message)
 	}
+	for _, p := range now.Unmatched {
+		for _, is := range p.Elsewhere {
+			there := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: is.Node}}
+			there.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeFirmware"))
+			r.recorder.Eventf(there, o, corev1.EventTypeWarning, v1alpha1.ReasonNoMatch, "Assign", "%s", status.PinElsewhere(o.Name, p.Name, is))
+		}
+	}
 	return r.rest(k), nil
 }

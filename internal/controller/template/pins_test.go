@@ -60,3 +60,28 @@ func TestUnmatchedPin(t *testing.T) {
 	f.awaitVersion(a, v1, "t")
 	found(false)
 }
+
+// A pin by serial number does not follow its card: both nodes are told where the card is.
+func TestBothNodesAreToldWhereAPinnedCardIs(t *testing.T) {
+	f := newFleet(t)
+	f.source("s", imageFor(board, v1, 1))
+	f.node("a", nil)
+	f.node("b", nil)
+	pins := pinFor("a", "101d")
+	pins.Spec.Pins[0].Selector.SerialNumbers = []string{"MT9"}
+	f.create(pins)
+	pins.Status.LastScanTime = &metav1.Time{Time: time.Now()}
+	require.NoError(t, f.Client.Status().Update(t.Context(), pins))
+	f.discover("a", board, running)
+	moved := f.discover("b", board, running, func(s *v1alpha1.NodeDeviceStatus) { s.SerialNumber = "MT9" })
+	f.startOperator()
+
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		o := &v1alpha1.NodeFirmware{}
+		require.NoError(c, f.Client.Get(t.Context(), client.ObjectKey{Name: "a"}, o))
+		said := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionPinsUnmatched)
+		require.NotNil(c, said)
+		assert.Contains(c, said.Message, "is in node b now, as device "+moved)
+	}, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return f.warnings("NodeFirmware", "b", v1alpha1.ReasonNoMatch) > 0 }, time.Minute, 20*time.Millisecond)
+}
