@@ -69,10 +69,12 @@ type Answer struct {
 	Reason string `json:",omitempty"`
 }
 
-// The prefixes of the lines the tool prints. A line of progress has a percentage from 0 to 100.
+// The prefixes of the lines the tool prints. A line of progress has a percentage from 0 to 100. That of a rejection is the last one and says
+// what is rejected; there is none for an image.
 const (
 	AnswerPrefix   = "answer "
 	ProgressPrefix = "progress "
+	RejectedPrefix = "rejected "
 )
 
 // ErrUnavailable says that a plugin does not answer. Nothing was begun.
@@ -125,7 +127,11 @@ var errFailed = errors.New("the plugin failed")
 // failure is the error of an exit code. The command is for the message.
 func failure(c command.Command, r command.Result) error {
 	if r.ExitCode == rejected {
-		return &driver.RejectedError{Reason: Message(string(r.Stderr))}
+		of, ok := bytes.CutPrefix(lastLine(r.Stdout), []byte(RejectedPrefix))
+		if !ok {
+			of = nil // the last line is of progress, if anything
+		}
+		return Rejected(string(of), string(r.Stderr))
 	}
 	for _, known := range exits {
 		if known.code == r.ExitCode {
@@ -135,10 +141,22 @@ func failure(c command.Command, r command.Result) error {
 	return command.Failed(c, r, errFailed)
 }
 
+// maxRejected bounds the name of what a plugin rejects, in bytes.
+const maxRejected = 64
+
+// Rejected returns a *driver.RejectedError of a plugin, with texts that are bounded and on one line. Of is what is rejected; empty for an image.
+func Rejected(of, reason string) error {
+	return &driver.RejectedError{Of: text.Clip(Message(of), maxRejected), Reason: Message(reason)}
+}
+
+func lastLine(out []byte) []byte {
+	out = bytes.TrimRight(out, "\n")
+	return out[bytes.LastIndexByte(out, '\n')+1:]
+}
+
 // parseAnswer finds the answer in the tool's output.
 func parseAnswer(stdout []byte) (Answer, error) {
-	lines := bytes.Split(bytes.TrimRight(stdout, "\n"), []byte("\n"))
-	text, ok := bytes.CutPrefix(lines[len(lines)-1], []byte(AnswerPrefix))
+	text, ok := bytes.CutPrefix(lastLine(stdout), []byte(AnswerPrefix))
 	if !ok {
 		return Answer{}, fmt.Errorf("%w: the tool printed no answer", ErrInvalid)
 	}

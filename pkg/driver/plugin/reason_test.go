@@ -59,3 +59,32 @@ func TestPluginSaysWhyNoReset(t *testing.T) {
 		})
 	}
 }
+
+// picky is a plugin's driver that rejects something.
+type picky struct {
+	*drivertest.Simulated
+	err error
+}
+
+func (d picky) Check(context.Context, inventory.Identity, driver.Image) error { return d.err }
+
+// What a plugin rejects is said as a driver of the daemon says it: settings are no image.
+func TestPluginSaysWhatItRejects(t *testing.T) {
+	for want, err := range map[string]error{
+		"image rejected: wrong board":                           driver.Rejectf("wrong board"),
+		"settings rejected: MODE takes 1":                       driver.RejectSettingsf("MODE takes 1"),
+		"two lines rejected: why":                               &driver.RejectedError{Of: "two\nlines", Reason: "why"},
+		text.Clip(strings.Repeat("x", 99), 64) + " rejected: y": &driver.RejectedError{Of: strings.Repeat("x", 99), Reason: "y"},
+	} {
+		m := newMachine(t)
+		sim, id := simulated(inventory.Firmware{Activation: inventory.ActivateDeviceReset})
+		serve(t, picky{sim, err}, socket(m.dir, "acme-nic"))
+		directory := m.directory()
+		require.True(t, refresh(t, directory))
+		drv, err := directory.Drivers(m.runner).For(id)
+		require.NoError(t, err)
+		rejected := new(driver.RejectedError)
+		require.ErrorAs(t, drv.Check(t.Context(), id, drivertest.NewImage(t, id.BoardID, "2.0.0")), &rejected)
+		assert.Equal(t, want, rejected.Error())
+	}
+}

@@ -31,6 +31,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	text := err.Error()
 	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
 		text = rejected.Reason
+		if rejected.Of != "" {
+			fmt.Fprintln(stdout, plugin.RejectedPrefix+rejected.Of)
+		}
 	}
 	fmt.Fprintln(stderr, plugin.Message(text))
 	return plugin.ExitCode(err)

@@ -39,7 +39,7 @@ const (
 	Code_CODE_OK          Code = 1
 	// The call failed; a retry may help.
 	Code_CODE_FAILED Code = 2
-	// The image must not be written to the device; a retry does not help.
+	// The image must not be written to the device, or what rejected names not be given to it; a retry does not help.
 	Code_CODE_REJECTED Code = 3
 	// The device does not support the operation.
 	Code_CODE_NOT_SUPPORTED Code = 4
@@ -622,7 +622,9 @@ type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Code  Code                   `protobuf:"varint,1,opt,name=code,proto3,enum=nodefirmware.driver.v1.Code" json:"code,omitempty"`
 	// For people, at most 4096 bytes: what is wrong, what was not done, what to do next. Empty with CODE_OK.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// With CODE_REJECTED what is rejected, such as "settings", at most 64 bytes; empty for an image.
+	Rejected      string `protobuf:"bytes,3,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -667,6 +669,13 @@ func (x *Status) GetCode() Code {
 func (x *Status) GetMessage() string {
 	if x != nil {
 		return x.Message
+	}
+	return ""
+}
+
+func (x *Status) GetRejected() string {
+	if x != nil {
+		return x.Rejected
 	}
 	return ""
 }
@@ -2370,10 +2379,11 @@ var File_pkg_driver_plugin_v1_driver_proto protoreflect.FileDescriptor
 
 const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"\n" +
-	"!pkg/driver/plugin/v1/driver.proto\x12\x16nodefirmware.driver.v1\"T\n" +
+	"!pkg/driver/plugin/v1/driver.proto\x12\x16nodefirmware.driver.v1\"p\n" +
 	"\x06Status\x120\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x1c.nodefirmware.driver.v1.CodeR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x10\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1a\n" +
+	"\brejected\x18\x03 \x01(\tR\brejected\"\x10\n" +
 	"\x0eGetInfoRequest\"\xb0\x01\n" +
 	"\x0fGetInfoResponse\x126\n" +
 	"\x06status\x18\x01 \x01(\v2\x1e.nodefirmware.driver.v1.StatusR\x06status\x12\x12\n" +

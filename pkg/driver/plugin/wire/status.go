@@ -41,7 +41,7 @@ func StatusTo(err error) *pluginv1.Status {
 		return OK()
 	}
 	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
-		return &pluginv1.Status{Code: pluginv1.Code_CODE_REJECTED, Message: plugin.Message(rejected.Reason)}
+		return &pluginv1.Status{Code: pluginv1.Code_CODE_REJECTED, Message: plugin.Message(rejected.Reason), Rejected: plugin.Message(rejected.Of)}
 	}
 	s := &pluginv1.Status{Code: pluginv1.Code_CODE_FAILED, Message: plugin.Message(err.Error())}
 	for _, known := range sentinels {
@@ -60,8 +60,7 @@ func StatusFrom(s *pluginv1.Status) error {
 	case pluginv1.Code_CODE_OK:
 		return nil
 	case pluginv1.Code_CODE_REJECTED:
-		message = cmp.Or(message, "the plugin does not say why")
-		return &driver.RejectedError{Reason: message}
+		return plugin.Rejected(s.GetRejected(), cmp.Or(message, "the plugin does not say why"))
 	case pluginv1.Code_CODE_FAILED:
 		message = cmp.Or(message, "the plugin does not say what went wrong")
 		return errors.New(message)
