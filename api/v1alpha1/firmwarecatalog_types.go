@@ -99,6 +99,7 @@ type CatalogRequests struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.matches('^[a-z]+://[^/]*@')",message="url must not carry credentials"
 // +kubebuilder:validation:XValidation:rule="self.type != 'OCI' || !has(self.url) || self.url.matches('^oci://[^/]+/[^@:]+$')",message="url of the type OCI is oci://registry/repository, without a tag or digest"
 // +kubebuilder:validation:XValidation:rule="self.type != 'Sources' || !has(self.secretRef) && !has(self.caRef)",message="the type Sources opens no connection and takes neither secretRef nor caRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.baseURL) || self.type == 'LVFS'",message="baseURL is for the type LVFS, whose metadata has the addresses of the service it comes from"
 // +kubebuilder:validation:XValidation:rule="has(self.signers) == (self.type == 'LVFS')",message="signers are required for the type LVFS, whose metadata must be signed, and not allowed for other types"
 type CatalogProvider struct {
 	// name identifies the provider within the catalog.
@@ -117,6 +118,14 @@ type CatalogProvider struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	URL string `json:"url,omitempty"`
+	// baseURL is the directory of a mirror of LVFS that has its files, such as "https://mirror.example.com/lvfs": status.components has
+	// then the address of a file there instead of that in the metadata, which the service signed with its own addresses. https, or file for a
+	// path; no user name or password. The operator fetches nothing from it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^(https|file)://[^@ ?#]+$`
+	BaseURL string `json:"baseURL,omitempty"`
 	// signers are the X.509 certificates in PEM, at most 4 KiB, of the authorities that the signature of LVFS metadata must lead to.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

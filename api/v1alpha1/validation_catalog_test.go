@@ -104,6 +104,13 @@ func TestCatalogSpecs(t *testing.T) {
 			s.Providers = someProviders()[:1]
 			s.Providers[0].SecretRef = &v1alpha1.LocalReference{Name: "a"}
 		}, "the type Sources opens no connection and takes neither secretRef nor caRef"},
+		"a base of an index": {func(s *v1alpha1.FirmwareCatalogSpec) {
+			s.Providers = []v1alpha1.CatalogProvider{{Name: "ours", Type: v1alpha1.ProviderIndex, URL: "https://x.example.com/i.json", BaseURL: "https://x.example.com"}}
+		}, "baseURL is for the type LVFS, whose metadata has the addresses of the service it comes from"},
+		"a base with credentials": {func(s *v1alpha1.FirmwareCatalogSpec) {
+			s.Providers = someProviders()[3:4]
+			s.Providers[0].BaseURL = "https://me:secret@x.example.com"
+		}, "baseURL"},
 		"LVFS without signers": {func(s *v1alpha1.FirmwareCatalogSpec) { s.Providers = someProviders()[3:4]; s.Providers[0].Signers = "" }, "signers are required for the type LVFS, whose metadata must be signed, and not allowed for other types"},
 		"signers of an index": {func(s *v1alpha1.FirmwareCatalogSpec) {
 			s.Providers = someProviders()[1:2]

@@ -46,6 +46,10 @@ func catalogOf(kind string, n int) catalog.Provider {
 		return catalog.LVFS{Metadata: many(n, "<components>", "</components>", func(i int) string {
 			return component(guid(i), "triplet", release(fmt.Sprintf("1.0.%d", i), fmt.Sprintf("CVE-2026-%d", i)))
 		})}
+	case "FullLVFS":
+		return catalog.LVFS{Metadata: many(n, "<components>", "</components>", func(i int) string {
+			return fullComponent(guid(i), fmt.Sprintf("1.0.%d", i), fmt.Sprintf("CVE-2026-%d", i))
+		})}
 	case "Dell":
 		return catalog.Dell{Catalog: many(n, `<Manifest baseLocation="x.example.com">`, "</Manifest>", func(i int) string {
 			return dellPackage("FRMW", fmt.Sprintf("1.%d.10.00", i), "PowerEdge", model(i), "15B3:101D")
@@ -56,12 +60,25 @@ func catalogOf(kind string, n int) catalog.Provider {
 	})}
 }
 
+// paragraphs are as long as what the service says of a release for people.
+var paragraphs = strings.Repeat("<p>This release resolves several problems of the device, and <em>improves</em> how it behaves after a resume.</p>"+
+	"<ul><li>A rare hang while the link is trained was fixed</li><li>Security hardening of the update itself</li></ul>", 10)
+
+// fullComponent is a component of the size that the service gives it, 3.4 KB: with what people read, requirements and artifacts.
+func fullComponent(guid, version, issue string) string {
+	full := strings.Replace(component(guid, "triplet", release(version, issue)), "<p>text with <em>marks</em> in it</p>", paragraphs, 1)
+	return strings.Replace(full, "<provides>", `<summary>Firmware for the Example adapter</summary><developer_name>Example Corporation</developer_name>`+
+		`<project_license>LicenseRef-proprietary</project_license><url type="homepage">https://www.example.com/support/adapter</url>`+
+		`<categories><category>X-NetworkInterface</category></categories><keywords><keyword>adapter</keyword><keyword>network</keyword></keywords>`+
+		`<requires><id compare="ge" version="1.9.7">org.freedesktop.fwupd</id></requires><provides>`, 1)
+}
+
 // TestBenchmarks: each benchmark runs.
 func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 // BenchmarkAMillionEntries reports the peak of the heap; the bound is 64 MiB.
 func BenchmarkAMillionEntries(b *testing.B) {
-	for _, kind := range []string{"LVFS", "Dell", "Index"} {
+	for _, kind := range []string{"LVFS", "FullLVFS", "Dell", "Index"} {
 		b.Run(kind, func(b *testing.B) {
 			for range b.N {
 				peak := heap.Peak(func() {

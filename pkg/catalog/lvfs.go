@@ -23,7 +23,10 @@ const maxEntryText = 4 << 20
 type LVFS struct {
 	// Metadata after decompression. Its signature must have been verified.
 	Metadata io.Reader
-	Limits   Limits
+	// Base is the URL of a directory that has the files of the metadata, as a mirror of the service does (fwupd, FirmwareBaseURI). Empty for where
+	// the metadata says that they are.
+	Base   string
+	Limits Limits
 }
 
 // lvfsEntry is what is kept of one component.
@@ -75,7 +78,7 @@ func (p LVFS) component(d *document, e xml.StartElement, q Query, wanted map[str
 		}
 		for _, r := range entry.releases {
 			r.Version, r.Spelling = lvfsVersion(entry.format, strings.TrimSpace(r.Version))
-			r.Doubt, r.Needs = doubt, entry.needs()
+			r.Doubt, r.Needs, r.URL = doubt, entry.needs(), p.mirrored(r.URL)
 			if !r.clean() {
 				continue
 			}
@@ -85,6 +88,15 @@ func (p LVFS) component(d *document, e xml.StartElement, q Query, wanted map[str
 		}
 	}
 	return nil
+}
+
+// mirrored is the address of a file on the mirror: one of its name in the mirror's directory.
+func (p LVFS) mirrored(address string) string {
+	name := address[strings.LastIndexByte(address, '/')+1:]
+	if p.Base == "" || name == "" || name == ".." {
+		return address
+	}
+	return strings.TrimSuffix(p.Base, "/") + "/" + name
 }
 
 // judge says whether what is offered is for a component of a machine, and if that is not known why.

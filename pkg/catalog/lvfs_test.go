@@ -44,6 +44,22 @@ func TestLVFSOffersTheReleasesOfTheDevicesByGUID(t *testing.T) {
 	assert.Equal(t, "sha256:"+strings.Repeat("0", 63)+"2", r.Digest.String(), "of the file, not of what is in it")
 }
 
+// The service signs its metadata with its own addresses; a mirror has the same files in one directory.
+func TestFilesOfAMirrorAreFoundThere(t *testing.T) {
+	for location, want := range map[string]string{
+		"https://fwupd.org/downloads/abc-x.cab": "https://mirror.example.com/lvfs/abc-x.cab",
+		"abc-x.cab":                             "https://mirror.example.com/lvfs/abc-x.cab",
+		"https://fwupd.org/downloads/":          "https://fwupd.org/downloads/",
+		"https://fwupd.org/downloads/..":        "https://fwupd.org/downloads/..",
+	} {
+		for _, base := range []string{"https://mirror.example.com/lvfs", "https://mirror.example.com/lvfs/"} {
+			text := strings.ReplaceAll(lvfs(component(guidPCI, "triplet", release("22.10.0"))), "https://fw.example.com/22.10.0.cab", location)
+			o := collect(t, catalog.LVFS{Metadata: strings.NewReader(text), Base: base}, 5).Offers[nic]
+			assert.Equal(t, want, o.Decimal[0].URL)
+		}
+	}
+}
+
 // A version of a format has its number of sections, or is the undivided number that the firmware keeps. The numbers and what they mean are
 // examples of fwupd's own.
 func TestReadsVersionsOfLVFSByTheirFormat(t *testing.T) {

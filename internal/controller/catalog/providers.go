@@ -142,7 +142,7 @@ func (r *Reconciler) askOne(ctx context.Context, p *v1alpha1.CatalogProvider, q 
 	var provider catalog.Provider
 	switch p.Type {
 	case v1alpha1.ProviderLVFS:
-		provider = catalog.LVFS{Metadata: plain, Limits: r.limits}
+		provider = catalog.LVFS{Metadata: plain, Base: p.BaseURL, Limits: r.limits}
 	case v1alpha1.ProviderDell:
 		provider = catalog.Dell{Catalog: plain, Limits: r.limits}
 	case v1alpha1.ProviderIndex:
