@@ -30,6 +30,9 @@ func (d decider) verify() Action {
 	case d.mayTakeAnotherBoot(dev):
 		return Action{Verb: RebootAgain, Step: d.i, Message: fmt.Sprintf(
 			"the device still runs %s; some take their image only at a second boot, so the host reboots once more", dev.Running)}
+	case d.wantsAnotherBoot(dev) && !d.r.SecondBoot && d.r.Failure == nil:
+		return d.fail(VerifyFailed, "the device still runs %s. Some take their image only at a second boot, which the job could not try: it has requested "+
+			"%d reboots, and keeps the last for a rollback. Reboot the node and see what the device runs", dev.Running, d.r.rebootAttempts())
 	case d.r.SecondBoot:
 		a = d.fail(VerifyFailed, "after two reboots the device runs %s instead of %s%s", dev.Running, want, dev.refusal())
 	default:
@@ -43,8 +46,13 @@ func (d decider) verify() Action {
 
 // mayTakeAnotherBoot reports whether the device, which runs what it ran before, may run its image after another reboot.
 func (d decider) mayTakeAnotherBoot(dev Device) bool {
+	return d.mayReboot() && d.wantsAnotherBoot(dev)
+}
+
+// wantsAnotherBoot reports whether a device that runs what it ran before may be one that takes its image at the second boot.
+func (d decider) wantsAnotherBoot(dev Device) bool {
 	u := d.r.update(d.s.Device)
-	return d.mayReboot() && d.activatedByBoot() && dev.Refusal == "" && u.From != "" && dev.Running == u.From
+	return !d.s.Rollback && d.activatedByBoot() && dev.Refusal == "" && u.From != "" && dev.Running == u.From
 }
 
 // keptForPower reports whether the device still stores the version after the reboot that should have activated it. That is

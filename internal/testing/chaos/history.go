@@ -45,6 +45,9 @@ const (
 	EventQuietOver   EventKind = "the host was left alone"
 )
 
+// returnsNode is the detail of a person's act after which the node is in service as it is.
+const returnsNode = "returns the node to service"
+
 // byKexec is the detail of a boot that reset nothing.
 const byKexec = "by kexec"
 

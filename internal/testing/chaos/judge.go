@@ -40,6 +40,8 @@ type judge struct {
 	reads   map[string]Event
 	// cutOff is when the node was cut off by its own firmware; zero while it is not.
 	cutOff time.Duration
+	// returned says that a person returned the node to service as it is.
+	returned bool
 	// reset says that the host was reset since the last write.
 	reset bool
 	// harm says that a fault was injected that explains a complaint about sound firmware.
@@ -83,8 +85,12 @@ func (j *judge) event(e Event) {
 	case EventBoot:
 		j.reset = j.reset || e.Detail != byKexec
 		j.boots.booted(e)
+	case EventPerson:
+		j.returned = j.returned || e.Detail == returnsNode
 	case EventCutOff:
-		j.cutOff = e.Time
+		if !j.returned { // what the person who returned the node found wrong is theirs
+			j.cutOff = e.Time
+		}
 	case EventReachable:
 		j.alone(e)
 	case EventFault:

@@ -128,7 +128,7 @@ func (w *world) afterwards(a Aftermath) {
 	case Returned:
 		if first.Held() {
 			w.returned = true
-			w.note(Event{Kind: EventPerson, Detail: "returns the node to service"})
+			w.note(Event{Kind: EventPerson, Detail: returnsNode})
 			w.run(*first)
 		}
 	default:

@@ -48,6 +48,7 @@ func gates() []Mutant {
 			Old: "if a.Failure != nil && !d.s.Rollback && d.r.Touched(d.s.Device) {", New: "if a.Failure != nil && !d.s.Rollback {"},
 		{What: "a device is not blamed for what it runs", File: gate, Old: "a.Failure.Blames = []string{d.s.Device}", New: "a.Failure.Blames = nil"},
 		{What: "a device that takes its image at a second boot is blamed", File: gate, Old: "case d.mayTakeAnotherBoot(dev):", New: "case d.mayTakeAnotherBoot(dev) && d.r.Released:"},
+		{What: "a device is blamed whose second boot could not be tried", File: gate, Old: "case d.wantsAnotherBoot(dev) && !d.r.SecondBoot", New: "case d.wantsAnotherBoot(dev) && d.r.SecondBoot"},
 		{What: "a second boot takes the reboot of the rollback", File: boot, Old: "d.r.rebootAttempts() < MaxReboots-1", New: "d.r.rebootAttempts() < MaxReboots"},
 		{What: "a device that reported a refusal is given another boot", File: gate, Old: "d.activatedByBoot() && dev.Refusal == \"\" && u.From", New: "d.activatedByBoot() && u.From"},
 		{What: "silence counts as health", File: gate,

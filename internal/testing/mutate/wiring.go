@@ -81,7 +81,7 @@ func wirings() []Mutant {
 		image(daemon("a version whose image comes later is flashed over what was restored", "internal/node/job/restore.go", "TestRestoreKeepsWhatWouldBeFlashedNextAway",
 			"case next.Reason == plan.ReasonImageNotFound:", "case next.Reason == plan.ReasonNotUpdatable:"), "internal/node/job"),
 		image(daemon("what a person restored counts as failed", "internal/match/tally.go", "TestTellsFailedFromCleared", "\t\tm |= restored\n", "\t\tm |= failed\n"), "internal/match"),
-		daemon("nobody is told of a passphrase that the reboot will ask for", "internal/node/engine/locks.go", "TestADiskThatTheTPMAloneOpens", "ret.Message = why", "_ = ret"),
+		daemon("nobody is told of a passphrase that the reboot will ask for", "internal/node/engine/locks.go", "TestADiskThatTheTPMAloneOpensIsSeenBeforeTheWrite", "ret.Message = why", "_ = ret"),
 		daemon("an update that was planned before a restore accuses its image", "internal/node/engine/preflight.go", "TestRestoreGoesBackOnce$",
 			`last.Reason == string(plan.ReasonRestored) && (`, `last.Reason == "" && (`),
 		image(daemon("a backup waits for an admission", "api/v1alpha1/firmwarejob_types.go", "TestBackupAndRestoreOfAHeldNode", "j.Admitted() || j.Spec.Task.Type == JobTypeBackup", "j.Admitted()"), "internal/node/job"),
