@@ -31,6 +31,12 @@ func Devlink() Tool {
 				Want: Want{NoFile, 1, "flash pci/{absent}: open image: lstat {missing}: no such file or directory"},
 			},
 			{Name: "activate what an adapter stores", Args: []string{"activate", "pci/{absent}"}, Want: Want{NoDevice, 1, noDevice}, On: without},
+			{
+				Name: "set a parameter", Args: []string{"set", "pci/{absent}", "enable_sriov/permanent", "true"},
+				Want: Want{NoDevice, 1, noDevice}, On: without,
+			},
+			{Name: "reload a driver", Args: []string{"reinit", "pci/{absent}"}, Want: Want{NoDevice, 1, noDevice}, On: without},
+			{Name: "a parameter without a value", Args: []string{"set", "pci/{absent}", "max_macs/driverinit"}, Want: Want{Usage, 2, "use: firmware-devlink "}},
 			{Name: "no adapter", Args: []string{"activate"}, Want: Want{Usage, 2, "use: firmware-devlink flash HANDLE --file PATH"}},
 			{Name: "a command that does not exist", Args: []string{"erase", "pci/{absent}"}, Want: Want{Usage, 2, "use: firmware-devlink flash HANDLE"}},
 			{Name: "no handle", Args: []string{"activate", "{absent}"}, Want: Want{Usage, 2, "want BUS/DEVICE, such as pci/0000:3b:00.0"}},

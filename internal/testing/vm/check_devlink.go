@@ -173,3 +173,51 @@ func devlinkNotActivated(ctx context.Context, s *scene) (string, error) {
 	}
 	return said, nil
 }
+
+// A parameter that netdevsim reads when it begins (max_macs, which debugfs shows as it is in force).
+func devlinkConfigured(ctx context.Context, s *scene) (string, error) {
+	const debug, name, value, standard = "/sys/kernel/debug/netdevsim/netdevsim1/", "max_macs/driverinit", "64", "32"
+	tool := func(want int, args ...string) error {
+		ran, err := s.agent().Run(ctx, append([]string{"/usr/bin/firmware-daemon", "tool", "firmware-devlink"}, args...)...)
+		if err == nil && ran.ExitCode != want {
+			err = fmt.Errorf("%s ended with %d instead of %d: %s", strings.Join(args, " "), ran.ExitCode, want, ran.Stderr)
+		}
+		return err
+	}
+	runs := func(want string) error {
+		got, err := s.agent().Read(ctx, debug+"max_macs")
+		if err == nil && strings.TrimSpace(got) != want {
+			err = fmt.Errorf("netdevsim has %s %q, not %s", name, got, want)
+		}
+		return err
+	}
+	listed := func(want string) error {
+		ran, err := s.agent().Run(ctx, "/usr/bin/firmware-daemon", "settings", "--host-root=/", "--state-dir=/var/lib/node-firmware",
+			"--tool-path=/usr/sbin:/usr/bin", "-o", "json")
+		if err == nil && !strings.Contains(ran.Stdout, want) {
+			err = fmt.Errorf("settings do not list %s: %s%s", want, ran.Stdout, ran.Stderr)
+		}
+		return err
+	}
+	for _, knob := range []string{"fail_reload", "dont_allow_reload"} {
+		if err := s.agent().Write(ctx, debug+knob, "N"); err != nil {
+			return "", err
+		}
+	}
+	const handle = "netdevsim/netdevsim1"
+	for _, step := range []func() error{
+		func() error { return runs(standard) },
+		func() error { return tool(4, "set", handle, "no_such_parameter/driverinit", "1") },
+		func() error { return tool(4, "set", handle, name, "many") },
+		func() error { return tool(0, "set", handle, name, value) },
+		func() error { return runs(standard) },
+		func() error { return tool(0, "reinit", handle) },
+		func() error { return runs(value) },
+		func() error { return listed(name) },
+	} {
+		if err := step(); err != nil {
+			return "", err
+		}
+	}
+	return name + " " + standard + " to " + value, nil
+}

@@ -26,6 +26,7 @@ var checks = trial.Checks[*scene]{
 	trial.New("devlink", "the daemon is killed while the kernel flashes netdevsim without reporting progress", devlinkKilled),
 	trial.New("devlink", "a flash of netdevsim that fails holds the node until it is released", devlinkFailed),
 	trial.New("devlink", "netdevsim has no activation without a reboot", devlinkNotActivated),
+	trial.New("devlink", "a parameter of netdevsim is set and comes into force with a reload of its driver", devlinkConfigured),
 	trial.New("fwupd", "fwupd's test device is updated through a tool profile", fwupdUpdated),
 	trial.New("fwupd", "the daemon is killed while fwupd's client writes", fwupdKilled),
 	trial.New("tpm", "a job leaves a disk alone that the TPM alone would open, until there is another way", unlockKept),

@@ -62,6 +62,7 @@ func TestDevlinkConforms(t *testing.T) {
 			drivertest.Run(t, func(t *testing.T) drivertest.Harness {
 				t.Parallel()
 				a, id := test.adapter()
+				a.Params = parameters()
 				k := newFakeKernel(t, a)
 				if test.no != "" {
 					k.fault(test.no, "")(t)
@@ -94,6 +95,46 @@ func simulatedTree() sysfstest.Machine {
 	return m
 }
 
+// parameters are of each kind and mode; of some the kernel reports a default.
+func parameters() []fakeParam {
+	return []fakeParam{
+		{"enable_sriov", 6, 2, "false", "false"},
+		{"label", 5, 2, "rack 7", ""},
+		{"max_macs", 3, 1, "32", "32"},
+		{"msix_vec_per_pf_max", 1, 2, "64", ""},
+		{"port_limit", 2, 0, "7", "7"},
+		{"region_size", 4, 1, "4096", "4096"},
+		{"reset_dev_on_drv_probe", 1, 0, "2", "2"},
+		{"reset_dev_on_drv_probe", 1, 2, "3", ""},
+		{"test1", 6, 1, "true", "true"},
+	}
+}
+
+func settings(k *fakeKernel) *drivertest.Settings {
+	return &drivertest.Settings{
+		Set: []inventory.Setting{
+			{Name: "enable_sriov/permanent", Value: "true"}, {Name: "label/permanent", Value: ""}, {Name: "max_macs/driverinit", Value: "4294967295"},
+			{Name: "msix_vec_per_pf_max/permanent", Value: "255"}, {Name: "port_limit/runtime", Value: "65535"},
+			{Name: "region_size/driverinit", Value: "8192"}, {Name: "reset_dev_on_drv_probe/runtime", Value: "0"}, {Name: "test1/driverinit", Value: "false"},
+		},
+		Misfits: []inventory.Setting{
+			{Name: "enable_sriov/permanent", Value: "1"}, {Name: "label/permanent", Value: "a text that is longer than 31 b."},
+			{Name: "max_macs/driverinit", Value: "4294967296"}, {Name: "msix_vec_per_pf_max/permanent", Value: "-1"},
+			{Name: "port_limit/runtime", Value: "all"},
+		},
+		Stored: func(t *testing.T, name string) string {
+			a, err := k.load()
+			require.NoError(t, err)
+			for _, p := range a.Params {
+				if p.Name+"/"+[]string{"runtime", "driverinit", "permanent"}[p.Mode] == name {
+					return p.Value
+				}
+			}
+			return "no such parameter"
+		},
+	}
+}
+
 func harness(t *testing.T, k *fakeKernel, a adapter, id inventory.Identity) drivertest.Harness {
 	t.Helper()
 	runner := runnerOf(t, k)
@@ -109,8 +150,7 @@ func harness(t *testing.T, k *fakeKernel, a adapter, id inventory.Identity) driv
 		Reboot: func(t *testing.T) {
 			a, err := k.load()
 			require.NoError(t, err)
-			a.Running, a.Stored = a.holds(), ""
-			require.NoError(t, k.save(a))
+			require.NoError(t, k.save(a.boot()))
 		},
 		Garbage:    k.fault("garbage", "Segmentation fault"),
 		Unreadable: k.fault("gone", ""),
@@ -130,6 +170,7 @@ func harness(t *testing.T, k *fakeKernel, a adapter, id inventory.Identity) driv
 			return running
 		},
 		FailRead: func(*testing.T) {},
+		Settings: settings(k),
 		Stored: func(t *testing.T) inventory.Version {
 			a, err := k.load()
 			require.NoError(t, err)

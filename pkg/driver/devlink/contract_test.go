@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/toolcontract"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // answersOf runs the tool in this process, on a kernel. The search path is a file of the test: this machine's is left alone.
@@ -54,6 +55,8 @@ func TestContractHasAllCommands(t *testing.T) {
 		"flashCommand": {
 			flashCommand(absent, blank("{blank}"), "lock", nil).Argv, flashCommand(absent, blank("{missing}"), "lock", nil).Argv,
 		},
+		"setCommand":      {setCommand(absent, inventory.Setting{Name: "enable_sriov/permanent", Value: "true"}, "lock").Argv},
+		"reinitCommand":   {reinitCommand(absent, "lock").Argv},
 		"activateCommand": {activateCommand(absent, "lock").Argv},
 	}, toolcontract.Devlink())
 }

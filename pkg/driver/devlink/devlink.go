@@ -101,7 +101,7 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (reading, erro
 	if err := d.idle(id); err != nil {
 		return reading{}, fmt.Errorf("read adapter %s: %w", h, err)
 	}
-	info, err := d.asked.info(ctx, d.dial, h)
+	info, err := ask(ctx, &d.asked, h, "info", func() (Info, error) { return d.dial.info(h) })
 	if err != nil {
 		return reading{}, err
 	}
@@ -224,7 +224,8 @@ func (d *Driver) Write(
 }
 
 // Activate lets the kernel driver reset the adapter, which takes its links down, and reads what runs afterwards. An adapter needs a reboot
-// if it cannot be reset, if its driver or another host prevents the reset, or if it still runs its old firmware.
+// if it cannot be reset, if its driver or another host prevents the reset, or if it still runs its old firmware. Where no firmware
+// waits, the driver begins anew for the parameters that it reads then.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDriverReload {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
@@ -236,6 +237,8 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	switch need := r.needs(); {
 	case need == inventory.ActivateReboot && r.obstacle != "":
 		return 0, &driver.NotEnoughError{Needs: need, Reason: r.obstacle}
+	case need == inventory.ActivateNone:
+		return need, d.reinit(ctx, r)
 	case need != inventory.ActivateDriverReload:
 		return need, nil
 	}

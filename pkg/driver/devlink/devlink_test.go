@@ -283,3 +283,45 @@ func TestProgressOfPartsNeverFalls(t *testing.T) {
 	assert.Equal(t, []int{0, 50, 70}, seen)
 	assert.Nil(t, driver.Progress(nil).Lines(percentage))
 }
+
+// A reload gives the driver's parameters force; where it would take virtual functions away it is not made, and that is said.
+func TestReloadsTheDriverForItsParameters(t *testing.T) {
+	a, id := broadcom()
+	a.Params = parameters()
+	for name, test := range map[string]struct {
+		refuse, want string
+	}{
+		"reloaded": {},
+		"refused":  {"95 Reload of the driver is not possible", "the driver was not reloaded, so its parameters are not in force"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newFakeKernel(t, a)
+			d := New(runnerOf(t, k), simulatedTree(), k.dial)
+			if test.refuse != "" {
+				k.fault("refuse", test.refuse)(t)
+			}
+			need, err := d.Activate(t.Context(), id, inventory.ActivateDriverReload)
+			assert.Equal(t, inventory.ActivateNone, need)
+			_, reloaded := k.faulty("reloaded")
+			assert.Equal(t, test.want == "", reloaded)
+			if test.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+func TestTheKernelDriverMayRefuseAValue(t *testing.T) {
+	a, id := broadcom()
+	a.Params = parameters()
+	k := newFakeKernel(t, a)
+	k.fault("refuse", "22 total_vfs must be a multiple of 4")(t)
+	d := New(runnerOf(t, k), simulatedTree(), k.dial)
+	_, err := d.Configure(t.Context(), id, driver.Configuration{Set: []inventory.Setting{{Name: "port_limit/runtime", Value: "3"}}})
+	var rejected *driver.RejectedError
+	require.ErrorAs(t, err, &rejected)
+	assert.Equal(t, "settings", rejected.Of)
+	assert.Contains(t, err.Error(), "the kernel driver does not take 3 for port_limit/runtime: set port_limit/runtime of pci/0000:3b:00.0: total_vfs must be")
+}

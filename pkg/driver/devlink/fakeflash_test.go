@@ -49,11 +49,8 @@ func (k *fakeKernel) flash(a adapter, r request) error {
 	k.notify("pci/0000:99:00.0", 60, progress("Flashing", 99, 100))
 	k.notify(a.Handle, 60, progress("Preparing to flash", 0, 0))
 	k.notify(a.Handle, 60, progress("Flashing", 0, 500000))
-	for _, hangs := k.faulty("hang"); hangs; _, hangs = k.faulty("hang") {
-		if err := os.WriteFile(filepath.Join(k.dir, "hangs"), nil, 0o600); err != nil {
-			return err
-		}
-		time.Sleep(5 * time.Millisecond) // sleeps: plays a device that takes its time
+	if err := k.hang(); err != nil {
+		return err
 	}
 	k.notify(a.Handle, 60, progress("Flashing", 210000, 500000))
 	k.notify(a.Handle, 60, func(ae *netlink.AttributeEncoder) {
@@ -70,6 +67,17 @@ func (k *fakeKernel) flash(a adapter, r request) error {
 		}
 	}
 	return io.EOF
+}
+
+// hang plays a device that takes its time.
+func (k *fakeKernel) hang() error {
+	for _, hangs := k.faulty("hang"); hangs; _, hangs = k.faulty("hang") {
+		if err := os.WriteFile(filepath.Join(k.dir, "hangs"), nil, 0o600); err != nil {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond) // sleeps: plays a device that takes its time
+	}
+	return nil
 }
 
 func progress(message string, done, total uint64) func(*netlink.AttributeEncoder) {
@@ -98,6 +106,16 @@ func (k *fakeKernel) notify(handle string, cmd uint8, more func(*netlink.Attribu
 }
 
 func (k *fakeKernel) reload(a adapter, r request) ([]genetlink.Message, error) {
+	if r.action == 1 {
+		if err := k.refusal(); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(k.dir, "reloaded"), nil, 0o600); err != nil {
+			return nil, err
+		}
+		data := encode(a.Handle, func(*netlink.AttributeEncoder) {})
+		return []genetlink.Message{{Header: genetlink.Header{Command: 37}, Data: data}}, nil
+	}
 	if text, refuses := k.faulty("no-reset"); refuses {
 		if text != "" {
 			return nil, refuse(syscall.ECANCELED, text)

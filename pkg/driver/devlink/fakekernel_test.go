@@ -34,6 +34,27 @@ type adapter struct {
 	ForImages string
 	// Switch says who manages the switch inside the card: "host" or "card"; empty for a card without one.
 	Switch string
+	Params []fakeParam
+}
+
+// fakeParam is the value of a parameter for one mode; numbers are those of the kernel.
+type fakeParam struct {
+	Name       string
+	Kind, Mode uint8
+	Value      string
+	// Default is empty for one that is not reported, as before Linux 7.0.
+	Default string
+}
+
+// boot is what a boot leaves of the adapter: the values that the kernel keeps are gone.
+func (a adapter) boot() adapter {
+	a.Running, a.Stored = a.holds(), ""
+	for i, p := range a.Params {
+		if p.Mode != 2 {
+			a.Params[i].Value = p.Default
+		}
+	}
+	return a
 }
 
 func (a adapter) holds() string {
@@ -144,6 +165,8 @@ type request struct {
 	handle          Handle
 	file, component string
 	action          uint8
+	param           fakeParam
+	data            []byte
 }
 
 func parseRequest(data []byte) (r request, err error) {
@@ -161,6 +184,14 @@ func parseRequest(data []byte) (r request, err error) {
 			r.file = ad.String()
 		case 123:
 			r.component = ad.String()
+		case 81:
+			r.param.Name = ad.String()
+		case 83:
+			r.param.Kind = ad.Uint8()
+		case 86:
+			r.data = append([]byte{}, ad.Bytes()...)
+		case 87:
+			r.param.Mode = ad.Uint8()
 		case 153:
 			r.action = ad.Uint8()
 		default: // 152 would overwrite settings or identifiers
@@ -188,12 +219,19 @@ func (c *fakeConn) answer(m genetlink.Message, n netlink.Message) ([]genetlink.M
 	if _, gone := c.kernel.faulty("gone"); gone || err != nil || r.handle.String() != a.Handle {
 		return nil, refuse(syscall.ENODEV, "")
 	}
-	if acknowledge := n.Header.Flags&netlink.Acknowledge != 0; acknowledge != (m.Header.Command == 58) {
+	if acknowledge := n.Header.Flags&netlink.Acknowledge != 0; acknowledge != (m.Header.Command == 58 || m.Header.Command == 39) {
 		return nil, fmt.Errorf("command %d, acknowledgement asked for: %t", m.Header.Command, acknowledge)
 	}
 	switch m.Header.Command {
 	case 29:
 		return c.kernel.eswitch(a)
+	case 38:
+		if n.Header.Flags&netlink.Dump != netlink.Dump {
+			return nil, refuse(syscall.EINVAL, "fake: not asked for all parameters")
+		}
+		return c.kernel.params(a), nil
+	case 39:
+		return nil, c.kernel.setParam(a, r)
 	case 51:
 		return c.kernel.info(a)
 	case 58:

@@ -14,6 +14,8 @@ import (
 const (
 	cmdEswitchGet        = 29
 	cmdReload            = 37
+	cmdParamGet          = 38
+	cmdParamSet          = 39
 	cmdInfoGet           = 51
 	cmdFlashUpdate       = 58
 	cmdFlashUpdateEnd    = 59
@@ -21,6 +23,13 @@ const (
 
 	attrBusName                = 1
 	attrDevName                = 2
+	attrParam                  = 80
+	attrParamName              = 81
+	attrParamType              = 83
+	attrParamValues            = 84
+	attrParamValue             = 85
+	attrParamValueData         = 86
+	attrParamValueMode         = 87
 	attrInfoDriverName         = 98
 	attrInfoSerialNumber       = 99
 	attrInfoVersionFixed       = 100
@@ -36,7 +45,9 @@ const (
 	attrInfoBoardSerialNumber  = 146
 	attrStatusTimeout          = 151
 	attrReloadAction           = 153
+	attrParamValueDefault      = 182 // since Linux 7.0
 
+	reloadDriverReinit     = 1
 	reloadFirmwareActivate = 2
 )
 
@@ -156,13 +167,13 @@ func (dial Dialer) info(h Handle) (Info, error) {
 	return parseInfo(answer[0].Data, h)
 }
 
-// activate makes the device run its stored firmware, if its driver can.
-func (dial Dialer) activate(h Handle) error {
+// reload makes the device run its stored firmware or use the parameters that its driver reads when it begins, if its driver can.
+func (dial Dialer) reload(h Handle, action uint8) error {
 	c, err := dial.open()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	_, err = c.request(cmdReload, h, 0, func(ae *netlink.AttributeEncoder) { ae.Uint8(attrReloadAction, reloadFirmwareActivate) })
+	_, err = c.request(cmdReload, h, 0, func(ae *netlink.AttributeEncoder) { ae.Uint8(attrReloadAction, action) })
 	return err
 }

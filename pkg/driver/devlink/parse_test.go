@@ -89,3 +89,41 @@ func FuzzParseStatus(f *testing.F) {
 		reportTo(func(string, ...any) {})(s)
 	})
 }
+
+func FuzzParseParam(f *testing.F) {
+	for _, p := range parameters() {
+		f.Add(paramMessage("netdevsim/netdevsim10", p).Data)
+	}
+	f.Add([]byte("Segmentation fault"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, values, err := parseParam(data)
+		if err != nil {
+			assert.Empty(t, values)
+			return
+		}
+		for _, v := range values {
+			assert.NotEmpty(t, v.name)
+			assert.True(t, v.value.Known)
+			assert.NotContains(t, v.name, "/")
+			if d := domainOf(v.kind); d.Length == nil {
+				assert.NoError(t, encodeData(netlink.NewAttributeEncoder(), v.kind, v.value.Value), "what is read can be set")
+			}
+		}
+	})
+}
+
+func TestRefusesParametersOfUnknownForm(t *testing.T) {
+	good := fakeParam{Name: "max_macs", Kind: 3, Mode: 1, Value: "32"}
+	for name, change := range map[string]func(*fakeParam){
+		"another kind": func(p *fakeParam) { p.Kind = 0 },
+		"another mode": func(p *fakeParam) { p.Mode = 3 },
+		"no name":      func(p *fakeParam) { p.Name = "" },
+		"a slash":      func(p *fakeParam) { p.Name = "max/macs" },
+	} {
+		p := good
+		change(&p)
+		_, values, err := parseParam(paramMessage("netdevsim/netdevsim10", p).Data)
+		require.Error(t, err, name)
+		assert.Empty(t, values, name)
+	}
+}

@@ -29,7 +29,7 @@ const (
 	exitUsage = 2
 	// exitNotFound: the kernel did not find the image; nothing was written.
 	exitNotFound = 3
-	// exitRejected: the kernel driver or the device rejected the image.
+	// exitRejected: the kernel driver or the device rejected the image or the value.
 	exitRejected = 4
 	// exitUnsupported: the kernel driver or the device does not support this; stored firmware is activated by a reboot.
 	exitUnsupported = 5
@@ -51,6 +51,8 @@ func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
 //
 //	firmware-devlink flash HANDLE --file PATH [--digest sha256:HEX] [--component NAME]
 //	firmware-devlink activate HANDLE
+//	firmware-devlink set HANDLE NAME/MODE VALUE
+//	firmware-devlink reinit HANDLE
 //
 // The kernel finishes a request whatever happens to the process, so the program ignores signals.
 type Program struct {
@@ -78,12 +80,17 @@ func (p Program) Run(args []string, stdout, stderr io.Writer) int {
 
 // parse returns the action that the arguments request.
 func (p Program) parse(args []string, say func(string, ...any)) (func() error, error) {
-	if len(args) < 2 || args[0] != "flash" && args[0] != "activate" {
-		return nil, errors.New("use: firmware-devlink flash HANDLE --file PATH [--digest sha256:HEX] [--component NAME] | activate HANDLE")
+	arguments, known := map[string]int{"flash": 0, "activate": 0, "set": 2, "reinit": 0}[append(args, "")[0]]
+	if !known || len(args) < 2+arguments {
+		return nil, errors.New("use: firmware-devlink flash HANDLE --file PATH [--digest sha256:HEX] [--component NAME] | activate HANDLE | " +
+			"set HANDLE NAME/MODE VALUE | reinit HANDLE")
 	}
 	h, err := ParseHandle(args[1])
 	if err != nil {
 		return nil, err
+	}
+	if args[0] == "set" && len(args) == 2+arguments { // a value may begin with a dash
+		return func() error { return p.set(h, args[2], args[3], say) }, nil
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -100,7 +107,9 @@ func (p Program) parse(args []string, say func(string, ...any)) (func() error, e
 	case flags.NArg() > 0:
 		return nil, fmt.Errorf("%s takes no argument %q", args[0], flags.Arg(0))
 	case args[0] == "activate":
-		return func() error { return p.activate(h, say) }, nil
+		return func() error { return p.reload(h, reloadFirmwareActivate, "activated firmware of", say) }, nil
+	case args[0] == "reinit":
+		return func() error { return p.reload(h, reloadDriverReinit, "reloaded the driver of", say) }, nil
 	case i.path == "":
 		return nil, errors.New("flash: name the image with --file")
 	case digest != "":
@@ -124,15 +133,23 @@ func refusesReset(err error) bool {
 	return ok && refused.Errno != syscall.ENODEV && (refused.Message != "" || slices.Contains(wordless, refused.Errno))
 }
 
-func (p Program) activate(h Handle, say func(string, ...any)) error {
-	err := p.Dial.activate(h)
-	if refusesReset(err) {
+func (p Program) reload(h Handle, action uint8, done string, say func(string, ...any)) error {
+	err := p.Dial.reload(h, action)
+	if action == reloadFirmwareActivate && refusesReset(err) {
 		err = fmt.Errorf("%w: %w", errNeedsReboot, err)
 	}
 	if err != nil {
-		return fmt.Errorf("activate firmware of %s: %w", h, err)
+		return fmt.Errorf("reload %s: %w", h, err)
 	}
-	say("activated firmware of %s", h)
+	say("%s %s", done, h)
+	return nil
+}
+
+func (p Program) set(h Handle, key, value string, say func(string, ...any)) error {
+	if err := p.Dial.setParam(h, key, value); err != nil {
+		return err
+	}
+	say("set %s of %s to %s", key, h, value)
 	return nil
 }
 
@@ -208,6 +225,8 @@ func exitCode(err error) int {
 	switch {
 	case errors.Is(err, errChanged):
 		return exitChanged
+	case errors.Is(err, errBadParam):
+		return exitRejected
 	case !ok:
 		return exitFailed
 	case isNotFound(err):
@@ -243,6 +262,14 @@ func activateCommand(h Handle, lock string) command.Command {
 	return command.Command{Argv: []string{Tool, "activate", h.String()}, Kind: command.Write, Lock: lock}
 }
 
+func setCommand(h Handle, s inventory.Setting, lock string) command.Command {
+	return command.Command{Argv: []string{Tool, "set", h.String(), s.Name, s.Value}, Kind: command.Write, Lock: lock}
+}
+
+func reinitCommand(h Handle, lock string) command.Command {
+	return command.Command{Argv: []string{Tool, "reinit", h.String()}, Kind: command.Write, Lock: lock}
+}
+
 var percentage = regexp.MustCompile(`^(\d{1,3})% `)
 
 // classify turns the exit code of a flash into an error.
@@ -264,7 +291,7 @@ func (a adapters) classify(c command.Command, r command.Result) error {
 	return command.Failed(c, r, errors.New("the flash failed"))
 }
 
-// queries are the info requests of this process to the kernel. The kernel answers a request about a device that is
+// queries are the reading requests of this process to the kernel. The kernel answers a request about a device that is
 // being written only when the write has ended, and a request cannot be cancelled: its thread is blocked until then.
 // Therefore there is at most one request per device at a time, and a caller waits for it no longer than its own
 // context.
@@ -285,31 +312,32 @@ func (q *queries) turn(h Handle) chan struct{} {
 	return q.turns[h]
 }
 
-// info requests the info of a device.
-func (q *queries) info(ctx context.Context, dial Dialer, h Handle) (Info, error) {
+// ask requests something of a device.
+func ask[T any](ctx context.Context, q *queries, h Handle, what string, request func() (T, error)) (T, error) {
 	type answer struct {
-		info Info
-		err  error
+		value T
+		err   error
 	}
+	var none T
 	late := func(why string) error {
-		return fmt.Errorf("ask for info of %s: %w: %s", h, context.Cause(ctx), why)
+		return fmt.Errorf("ask for %s of %s: %w: %s", what, h, context.Cause(ctx), why)
 	}
 	turn := q.turn(h)
 	select {
 	case turn <- struct{}{}:
 	case <-ctx.Done():
-		return Info{}, late("the kernel has not answered an earlier query yet; the device is being written or reloaded, or hangs")
+		return none, late("the kernel has not answered an earlier query yet; the device is being written or reloaded, or hangs")
 	}
 	answered := make(chan answer, 1)
 	go func() {
 		defer func() { <-turn }()
-		info, err := dial.info(h)
-		answered <- answer{info, err}
+		value, err := request()
+		answered <- answer{value, err}
 	}()
 	select {
 	case a := <-answered:
-		return a.info, a.err
+		return a.value, a.err
 	case <-ctx.Done():
-		return Info{}, late("the kernel does not answer while it writes or reloads the device; read it again afterwards")
+		return none, late("the kernel does not answer while it writes or reloads the device; read it again afterwards")
 	}
 }

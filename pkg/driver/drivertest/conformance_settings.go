@@ -136,6 +136,7 @@ func testSet(t *testing.T, h Harness) {
 		assert.Equal(t, p.Needs != inventory.ActivateNone && p.Current.Known, p.Pending())
 	}
 	h.activate(t, need)
+	h.activate(t, h.configure(t, h.set())) // what a boot took away is given again
 	for _, s := range h.Settings.Set {
 		p := inventory.FindParameter(h.parameters(t), s.Name)
 		assert.True(t, p.Runs(s.Value) || !p.Current.Known, "%s is %s", s.Name, p.Current)
