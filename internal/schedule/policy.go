@@ -26,6 +26,8 @@ type Settings struct {
 	Waves bool
 	// InWave says that the nodeSelector of one of its waves selects the node, so that the limit does not refuse it.
 	InWave bool
+	// Halted are the targets that no node of the policy is updated to, until a person resumes.
+	Halted []Target
 	// Aborted says that no job is queued for the node.
 	Aborted bool
 }
@@ -52,7 +54,7 @@ func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Setti
 		out.Require = append(out.Require, spec.Require...)
 		if len(chosen) == 1 {
 			out.Policy, out.MaxQueued = policies[i].Name, spec.MaxQueued
-			out.Waves = len(spec.Waves) > 0
+			out.Waves, out.Halted = len(spec.Waves) > 0, HaltsOf(&policies[i])
 			out.InWave = spec.MaxQueued != nil && inWave(spec.Waves, node)
 			if meant := meantFor(all, node); meant >= 0 && all[i].isDefault() {
 				out.Policy, out.MaxQueued = policies[meant].Name, policies[meant].Spec.MaxQueued
@@ -65,6 +67,17 @@ func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Setti
 	}
 	slices.Sort(out.Require)
 	out.Require = slices.Compact(out.Require)
+	return out
+}
+
+// HaltsOf are the targets that the policy has halted.
+func HaltsOf(p *v1alpha1.RolloutPolicy) []Target {
+	var out []Target
+	for i := range p.Status.Rollouts {
+		if r := &p.Status.Rollouts[i]; r.HaltedTime != nil {
+			out = append(out, Target{Model: r.Model, Version: r.Version, Digest: string(r.Digest)})
+		}
+	}
 	return out
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/queue"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 // DefaultQuietPeriod is how long the due updates of a node must not change before a job is queued.
@@ -128,12 +129,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl
 // nodeChanged passes creations, deletions, and labels, by which policies choose.
 var nodeChanged = watch.Changed(func(a, b *corev1.Node) bool { return !maps.Equal(a.Labels, b.Labels) })
 
-// policyChanged passes what changes for which nodes something is required, nothing is queued, or a full queue refuses none.
+// policyChanged passes what changes for which nodes something is required, nothing is queued, a full queue refuses none, or a pin waits.
 var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 	aborted := func(p *v1alpha1.RolloutPolicy) bool { return p.Spec.State == v1alpha1.RolloutAborted }
 	return aborted(a) != aborted(b) || !slices.Equal(a.Spec.Require, b.Spec.Require) ||
 		!equality.Semantic.DeepEqual(a.Spec.NodeSelector, b.Spec.NodeSelector) ||
-		!equality.Semantic.DeepEqual(a.Spec.Waves, b.Spec.Waves)
+		!equality.Semantic.DeepEqual(a.Spec.Waves, b.Spec.Waves) || !slices.Equal(schedule.HaltsOf(a), schedule.HaltsOf(b))
 })
 
 // firmwareChanged passes changes of the spec, where retries are requested, and of what holds the node.

@@ -68,7 +68,7 @@ func (f facts) unqueued(queued []v1alpha1.FirmwareJob) (out []schedule.Edge) {
 // only: the next one is planned when that one runs its new firmware and the array is whole. What a held job failed on comes
 // first, because nothing else would judge it before the node is back in service; then come the other updates of that job, and
 // what is queued already. Where the policy has waves, what pins select goes in a job of its own, and first: it must not wait for the waves
-// of the rest. On a held node what the held job updated does, because its retry passes waves and halts, and the rest would wait for its own.
+// of the rest. A pin to what is halted waits for a person, so it goes last. On a held node what the held job updated does, because its retry passes waves and halts, and the rest would wait for its own.
 func (f facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, held *v1alpha1.FirmwareJob) []v1alpha1.TaskDevice {
 	const failed, repeated, waiting, others = 0, 1, 2, 3
 	rank := func(u v1alpha1.TaskDevice) int {
@@ -91,6 +91,7 @@ func (f facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, 
 			}
 		}
 		if held == nil {
+			apart(func(u v1alpha1.TaskDevice) bool { return !isPinned(u) || !f.isHalted(u) })
 			apart(isPinned)
 		} else {
 			apart(func(u v1alpha1.TaskDevice) bool { return updateFor(held, u.Name) != nil })
@@ -162,6 +163,11 @@ func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.TaskDevice, is bool) {
 func (f facts) isBad(d *v1alpha1.NodeDevice, image v1alpha1.Digest) bool {
 	_, bad := f.bad.Blocks(image, d.Status.ModelKey(), f.settings.Pool)
 	return bad
+}
+
+// isHalted reports whether the policy has halted what the update flashes.
+func (f facts) isHalted(u v1alpha1.TaskDevice) bool {
+	return slices.Contains(f.settings.Halted, schedule.EdgeOf(u.Model, u.FromVersion, u.Version, u.Digest).Target)
 }
 
 // isPinned reports whether a pin selects the update.

@@ -2,11 +2,13 @@ package planner
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/queue"
@@ -111,4 +113,29 @@ func TestAFullQueueRefusesNoPin(t *testing.T) {
 	w.settle()
 	require.NotNil(t, w.queued())
 	assert.Zero(t, queues.Refused("default"))
+}
+
+// A pin whose image is halted waits for a person, and keeps nothing else of its node from its wave.
+func TestAHaltedPinKeepsNothingWaiting(t *testing.T) {
+	halted := wavesOf(nil)
+	halted.Status.Rollouts = []v1alpha1.RolloutStatus{{Model: v1alpha1.AnyModel, Version: "3", Digest: digest(3), HaltedTime: &metav1.Time{Time: time.Unix(0, 0)}}}
+	w := newWorld(t, device("nic", 2), device("disk", 2), halted)
+	w.pin("nic", 3)
+	w.settle()
+	require.Equal(t, "disk=2", devices(w.queued()))
+	w.requireQuiet()
+
+	resumed := halted.DeepCopy()
+	resumed.Status.Rollouts[0].HaltedTime = nil
+	assert.True(t, policyChanged.Update(event.UpdateEvent{ObjectOld: halted, ObjectNew: resumed}), "the pin goes now")
+}
+
+// Where nothing else is due, its job is queued and says what it waits for.
+func TestAHaltedPinAloneIsQueued(t *testing.T) {
+	halted := wavesOf(nil)
+	halted.Status.Rollouts = []v1alpha1.RolloutStatus{{Model: v1alpha1.AnyModel, Version: "3", Digest: digest(3), HaltedTime: &metav1.Time{Time: time.Unix(0, 0)}}}
+	w := newWorld(t, device("nic", 2), halted)
+	w.pin("nic", 3)
+	w.settle()
+	require.Equal(t, "nic=3", devices(w.queued()))
 }
