@@ -54,7 +54,7 @@ func TestNodeThatAnAdapterCutsOffOverARebootIsRestoredByItsGuard(t *testing.T) {
 
 	key, running := "nic1", func() string { v, _ := s.node.Machine.Running("nic1"); return v }
 	restored := func() bool { return s.flashes()[key] == 2 }
-	require.Eventually(t, restored, 5*time.Minute, 100*time.Millisecond, "the guard waits, and restores the previous firmware")
+	require.Eventually(t, restored, 10*time.Minute, 100*time.Millisecond, "the guard waits, and restores the previous firmware")
 	eventually(t, "the second reboot brings the node back", func() bool { return s.node.Reboots() == 2 && !s.node.uplink.down() })
 	assert.Equal(t, "28.39.1002", running())
 	s.requireRolledBack(key, "28.39.1002")

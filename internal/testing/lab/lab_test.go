@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = flag.Set(parallel.Name, "8") // labs mostly wait, and the longest should begin at once
+		_ = flag.Set(parallel.Name, "8") // a test that waits for room counts too
 	}
 	dir, err := os.MkdirTemp("", "firmware-lab-bin-")
 	if err == nil {
@@ -76,7 +77,18 @@ func (l *lines) String() string {
 	return l.buf.String()
 }
 
-// start starts a lab that is closed, with nothing left behind, when the test ends.
+// room is how many control planes and machines run at once: two cores bear more, but then each step takes longer than a person would wait. A
+// parallel test gives its place to others while its subtests run, so -parallel is no such bound.
+var room = semaphore.NewWeighted(10)
+
+// reserve waits until there is room for a lab, and keeps it until the test has ended.
+func reserve(t *testing.T, nodes int) {
+	t.Helper()
+	require.NoError(t, room.Acquire(t.Context(), int64(nodes)+1))
+	t.Cleanup(func() { room.Release(int64(nodes) + 1) })
+}
+
+// startLab starts a lab that is closed, with nothing left behind, when the test ends.
 func startLab(t *testing.T, nodes int) *Lab {
 	t.Helper()
 	return startLabWith(t, Options{Nodes: nodes})
@@ -84,12 +96,13 @@ func startLab(t *testing.T, nodes int) *Lab {
 
 func startLabWith(t *testing.T, o Options) *Lab {
 	t.Helper()
+	reserve(t, o.Nodes)
 	dir := t.TempDir()
 	out := &lines{}
 	o.Dir, o.BinDir, o.Out, o.Mirror = dir, binDir, out, true
-	o.ScanInterval, o.WriteTime = 2*time.Second, 800*time.Millisecond
+	o.ScanInterval, o.WriteTime = 30*time.Second, 800*time.Millisecond
 	o.QuietPeriod = cmp.Or(o.QuietPeriod, time.Second)
-	o.HealthTimeout = cmp.Or(o.HealthTimeout, 10*time.Second)
+	o.HealthTimeout = cmp.Or(o.HealthTimeout, 30*time.Second)
 	l, err := Up(t.Context(), o)
 	require.NoError(t, err, out)
 	l.allow(t, 1)
@@ -140,7 +153,7 @@ func processesOf(t *testing.T, dir string) []string {
 // eventually waits for a state that real processes bring about, on a machine that may be busy.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, 3*time.Minute, 100*time.Millisecond, what)
+	require.Eventually(t, ok, 10*time.Minute, 100*time.Millisecond, what)
 }
 
 // scene is one node of a lab with a template of its own.
@@ -504,6 +517,7 @@ func TestRestartsKilledPrograms(t *testing.T) {
 
 func TestClosesDuringReboot(t *testing.T) {
 	t.Parallel()
+	reserve(t, 1)
 	dir := t.TempDir()
 	l, err := Up(t.Context(), Options{Nodes: 1, Dir: dir, BinDir: binDir, Out: &lines{}, QuietPeriod: time.Second, ScanInterval: time.Minute, HealthTimeout: 30 * time.Second, WriteTime: time.Second})
 	require.NoError(t, err)
@@ -534,6 +548,7 @@ func targetsOf(rules ...string) []target {
 
 func TestSecondRunFindsMachines(t *testing.T) {
 	t.Parallel()
+	reserve(t, 1)
 	dir := t.TempDir()
 	up := func() *Lab {
 		l, err := Up(context.WithoutCancel(t.Context()), Options{Nodes: 1, Dir: dir, BinDir: binDir, Out: &lines{}, QuietPeriod: time.Second, ScanInterval: time.Minute, HealthTimeout: 30 * time.Second, WriteTime: time.Second})

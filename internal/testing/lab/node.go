@@ -31,11 +31,11 @@ const bootTime = 2 * time.Second
 
 // A kubelet reports every 10 seconds and is missed after 50; here all of it is faster.
 const (
-	heartbeatEvery = 500 * time.Millisecond
+	heartbeatEvery = 2 * time.Second
 	heartbeatGrace = 10 * time.Second
 	kubeletTimeout = 5 * time.Second
 	// podPoll is how often a kubelet looks after its pods.
-	podPoll = 200 * time.Millisecond
+	podPoll = time.Second
 )
 
 // Node is one simulated machine with its kubelet and its daemon.

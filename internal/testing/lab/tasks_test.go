@@ -31,9 +31,10 @@ const repository = "../../.."
 // readerOf has the lab of the quickstart with its sources, in a directory that may have machines already.
 func readerOf(t *testing.T, nodes int, dir string) *reader {
 	t.Helper()
+	reserve(t, nodes)
 	l, err := Up(t.Context(), Options{
-		Nodes: nodes, Dir: dir, BinDir: binDir, Out: &lines{}, ScanInterval: 2 * time.Second, WriteTime: 800 * time.Millisecond,
-		QuietPeriod: time.Second, HealthTimeout: 10 * time.Second,
+		Nodes: nodes, Dir: dir, BinDir: binDir, Out: &lines{}, ScanInterval: 30 * time.Second, WriteTime: 800 * time.Millisecond,
+		QuietPeriod: time.Second, HealthTimeout: 30 * time.Second,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })

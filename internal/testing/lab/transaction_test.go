@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -82,7 +81,7 @@ func (s *scene) quarantined(t target) bool {
 // Real processes: everything a job can leave behind that is not its target.
 func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 	t.Parallel()
-	l := startLabWith(t, Options{Nodes: 5, HealthTimeout: 6 * time.Second})
+	l := startLab(t, 5)
 	l.allow(t, 5)
 
 	t.Run("a daemon killed in the middle of a rollback finishes it", func(t *testing.T) { // R002-9, R002-47, R003-49

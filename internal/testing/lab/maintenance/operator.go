@@ -22,7 +22,7 @@ import (
 const (
 	// initialStateAnnotation is the maintenance-operator's.
 	initialStateAnnotation = "maintenance.nvidia.com/node-initial-state.unschedulable"
-	pollEvery              = 150 * time.Millisecond
+	pollEvery              = 400 * time.Millisecond
 )
 
 // Operator simulates the maintenance-operator.
