@@ -55,6 +55,7 @@ type FirmwareJobSpec struct {
 // +kubebuilder:validation:XValidation:rule="self.type != 'Update' || !has(self.devices) || self.devices.all(d, has(d.uniqueID) && has(d.version) && has(d.digest))",message="each device of a job of type Update has a uniqueID, a version and a digest",fieldPath=".devices"
 // +kubebuilder:validation:XValidation:rule="self.type != 'Backup' || !has(self.devices) || self.devices.all(d, !has(d.version) && !has(d.digest))",message="a job of type Backup names its devices only; it archives what they run",fieldPath=".devices"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Update' || !has(self.devices) || self.devices.all(d, !has(d.model) && !has(d.origin) && !has(d.fromVersion) && !has(d.rollbackDigest) && !has(d.rollbackSource))",message="only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest or a rollbackSource",fieldPath=".devices"
+// +kubebuilder:validation:XValidation:rule="!has(self.devices) || self.devices.all(d, !has(d.rollbackSource) || has(d.rollbackDigest))",message="a rollbackSource needs the rollbackDigest of the image in it",fieldPath=".devices"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Steps' ? has(self.steps) : !has(self.steps)",message="a job of type Steps lists its steps; any other type has none",fieldPath=".steps"
 type JobTask struct {
 	// type of the task: Update, Steps, Backup or Restore. Update brings devices to a version. Steps runs steps. Backup reads what
@@ -180,7 +181,7 @@ type TaskDevice struct {
 	// +optional
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	RollbackDigest Digest `json:"rollbackDigest,omitempty"`
-	// rollbackSource is the name of the FirmwareSource that holds the image to roll back to.
+	// rollbackSource is the name of the FirmwareSource that holds the image to roll back to; only with a rollbackDigest.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -504,6 +504,9 @@ func TestFirmwareJobValidation(t *testing.T) {
 				field: "spec.task.devices", message: devicesMessage},
 			{name: "a restore that accuses an image", change: byPerson(v1alpha1.JobTypeRestore, v1alpha1.TaskDevice{Name: "nic", Model: "15b3:101d"}),
 				field: "spec.task.devices", message: "only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest or a rollbackSource"},
+			{name: "an update with an image to go back to, without its digest", change: byPerson(v1alpha1.JobTypeUpdate, v1alpha1.TaskDevice{
+				Name: "nic", UniqueID: "u", Version: "1", Digest: digest, RollbackSource: "old"}),
+				field: "spec.task.devices", message: "a rollbackSource needs the rollbackDigest of the image in it"},
 			{name: "a restore with an image to go back to", change: byPerson(v1alpha1.JobTypeRestore, v1alpha1.TaskDevice{Name: "nic", RollbackDigest: digest}),
 				field: "spec.task.devices", message: "only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest or a rollbackSource"},
 		})

@@ -50,6 +50,13 @@ func Policy(f PolicyFacts, old []metav1.Condition, generation int64, now time.Ti
 	return Merge(old, generation, now, PolicyConditions, want...)
 }
 
+// heldMeanwhile says how nodes go on that are held while their policy admits nothing.
+func heldMeanwhile(policy string, o schedule.Outcome) string {
+	return fmt.Sprintf("%s after a failed job: %s. To return it to service as it is: %s  To try again, request a retry, which "+
+		"waits until the policy is Active, and continue: %s && %s", text.Quantity(len(o.Held), "node is held", "nodes are held"), heldNodes(o),
+		wayout.Request("nfw", o.Held[0], "release"), wayout.Retry(o.Held[0]), wayout.State("rp", policy, v1alpha1.RolloutActive))
+}
+
 func policyReady(f PolicyFacts) []Condition {
 	o := f.Outcome
 	switch {
@@ -61,14 +68,14 @@ func policyReady(f PolicyFacts) []Condition {
 	case o.Conflict != nil:
 		return stalled(v1alpha1.ReasonConflict, policyConflict(f.Name, o))
 	case f.Paused && len(o.Held) > 0:
-		return stalled(v1alpha1.ReasonPaused, fmt.Sprintf("Paused, and %s after a failed job: %s. To return it to service as it is: %s  To try again, request a retry, which "+
-			"a paused policy does not admit, and continue: %s && %s", text.Quantity(len(o.Held), "node is held", "nodes are held"), heldNodes(o),
-			wayout.Request("nfw", o.Held[0], "release"), wayout.Retry(o.Held[0]), wayout.State("rp", f.Name, v1alpha1.RolloutActive)))
+		return stalled(v1alpha1.ReasonPaused, "Paused, and "+heldMeanwhile(f.Name, o))
 	case f.Paused && len(o.Queue) == 0 && len(o.Ledger) == 0:
 		return ready(v1alpha1.ReasonPaused, "Paused; no node waits. To continue: "+wayout.State("rp", f.Name, v1alpha1.RolloutActive))
 	case f.Paused:
 		return ready(v1alpha1.ReasonPaused, fmt.Sprintf("Paused: %s, %s. To continue: %s",
 			text.Quantity(len(o.Queue), "job waits", "jobs wait"), finishing(o), wayout.State("rp", f.Name, v1alpha1.RolloutActive)))
+	case f.Aborted && len(o.Held) > 0:
+		return stalled(v1alpha1.ReasonAborted, "Aborted, and "+heldMeanwhile(f.Name, o))
 	case f.Aborted:
 		return ready(v1alpha1.ReasonAborted, fmt.Sprintf("Aborted: nothing is queued for the pool, %s, %s. To start again: %s",
 			text.Quantity(len(o.Queue), "job waits to be withdrawn", "jobs wait to be withdrawn"), finishing(o), wayout.State("rp", f.Name, v1alpha1.RolloutActive)))

@@ -52,6 +52,10 @@ func TestPolicyConditions(t *testing.T) {
 			status.PolicyFacts{Paused: true, Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Ledger: ledger(2), Held: []string{"n1"}}},
 			v1alpha1.ReasonPaused, "Paused, and 1 node is held after a failed job: n1. To return it to service as it is: kubectl patch nfw n1", kstatus.FailedStatus,
 		},
+		"an aborted policy says who is held": {
+			status.PolicyFacts{Aborted: true, Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Ledger: ledger(2), Held: []string{"n1"}}},
+			v1alpha1.ReasonAborted, "Aborted, and 1 node is held after a failed job: n1. To return it to service as it is: kubectl patch nfw n1", kstatus.FailedStatus,
+		},
 		"a rack is the limit, and not the pool": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 3, Unavailable: 1, Ledger: ledger(1), Queue: []schedule.Waiting{
 				{Entry: schedule.Entry{Node: "n2"}, Reason: schedule.BudgetExhausted, Message: "1 of 1 in rack r1 by policy p."},
