@@ -44,7 +44,7 @@ func main() {
 func count(tree fs.FS) ([]figure, error) {
 	fields := figure{name: "fields", most: 401}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 58750}
+	product := figure{name: "product", most: 58760}
 	world := figure{name: "testWorld", most: 31200}
 	tests := figure{name: "tests", most: 83900}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
