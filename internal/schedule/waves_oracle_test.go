@@ -25,7 +25,7 @@ type told struct {
 	streak int
 	from   map[string]bool
 	halted bool
-	// slow says that a node was seen to boot slowly.
+	// slow says that a node was seen to boot slowly while that could halt.
 	slow bool
 	last time.Time
 }
@@ -44,12 +44,16 @@ func (o *oracle) of(target schedule.Target) *told {
 	return o.targets[target]
 }
 
-// present is who runs and waits with an update now, who is held by it, and the versions that those who run come from.
+// present is who runs and waits with an update now, who has no job for it yet, who is held by it, and the versions that those who run
+// come from.
 type present struct {
-	running, waiting []schedule.Node
-	held             int
-	from             map[string]bool
+	running, waiting, unqueued []schedule.Node
+	held                       int
+	from                       map[string]bool
 }
+
+// left are those that do not run.
+func (p present) left() []schedule.Node { return slices.Concat(p.waiting, p.unqueued) }
 
 func (t *told) judged() int { return len(t.before) + len(t.wave) }
 
@@ -62,7 +66,7 @@ func (o *oracle) open(t *told) schedule.Wave {
 
 // room is how many more nodes the open wave takes.
 func (o *oracle) room(t *told, p present) int {
-	total := t.judged() + len(p.running) + len(p.waiting)
+	total := t.judged() + len(p.running) + len(p.left())
 	size := total
 	if s := o.open(t).Size; s != nil && s.Type == intstr.Int {
 		size = int(s.IntVal)
@@ -93,7 +97,7 @@ func (o *oracle) over(t *told, p present) bool {
 		return false
 	}
 	w := o.open(t)
-	return w.Size != nil && o.room(t, p) <= 0 || w.Selector != nil && len(o.members(t, p.waiting)) == 0
+	return w.Size != nil && o.room(t, p) <= 0 || w.Selector != nil && len(o.members(t, p.left())) == 0
 }
 
 func succeeded(vs ...[]verdict) bool {
@@ -121,14 +125,14 @@ func (o *oracle) judge(now time.Time, target schedule.Target, verdicts []verdict
 		}
 	}
 	successes := len(t.before) + len(t.wave) - failures(t.wave)
-	nodes := t.judged() + len(p.running) + len(p.waiting)
+	nodes := t.judged() + len(p.running) + len(p.left())
 	lenient := o.halt.LenientAfter > 0 && successes*100 >= o.halt.LenientAfter*nodes
 	t.halted = t.halted || slow && !t.slow && !lenient
-	t.slow = t.slow || slow
+	t.slow = t.slow || slow && !lenient
 	if !anyFailed {
 		return
 	}
-	all := len(t.wave) + len(p.running) + min(max(o.room(t, p), 0), len(o.members(t, p.waiting)))
+	all := len(t.wave) + len(p.running) + min(max(o.room(t, p), 0), len(o.members(t, p.left())))
 	limit := o.halt.MaxFailures.IntValue()
 	if s := o.halt.MaxFailures.StrVal; s != "" {
 		percent := map[string]int{"40%": 40, "70%": 70}[s]

@@ -33,14 +33,20 @@ type spread struct {
 	nodes  map[string]schedule.Node
 	jobs   map[string]schedule.Job
 	queued int
+	// due are the updates of nodes without a job, because the queue is full; nil where no planner says. It has not looked at the new nodes yet.
+	due, fresh map[string][]schedule.Edge
+	joined     int
 }
+
+var wishes = [][]schedule.Edge{edges[:1], edges[1:2], edges[2:], edges[:2], edges[1:], {edges[0], edges[2]}}
 
 func newSpread(t *rapid.T) *spread {
 	s := &spread{now: epoch, nodes: map[string]schedule.Node{}, jobs: map[string]schedule.Job{}, policy: policy("default", "", intstr.FromInt(rapid.IntRange(1, 4).Draw(t, "budget")))}
-	for i := range rapid.IntRange(1, 9).Draw(t, "nodes") {
-		n := schedule.Node{Name: fmt.Sprintf("n%d", i), Ready: true, Labels: map[string]string{"canary": fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "canary") == 0)}}
-		s.nodes[n.Name] = n
-		s.queue(n.Name, rapid.SampledFrom([][]schedule.Edge{edges[:1], edges[1:2], edges[2:], edges[:2], edges[1:], {edges[0], edges[2]}}).Draw(t, "edges"))
+	if rapid.Bool().Draw(t, "the planner says what is due") {
+		s.due, s.fresh = map[string][]schedule.Edge{}, map[string][]schedule.Edge{}
+	}
+	for range rapid.IntRange(1, 9).Draw(t, "nodes") {
+		s.join(t)
 	}
 	s.policy.Plan = newPlan(t)
 	halt := schedule.Halt{MaxFailures: intstr.FromInt32(1)}
@@ -49,6 +55,65 @@ func newSpread(t *rapid.T) *spread {
 	}
 	s.oracle = &oracle{waves: s.policy.Plan.Waves, halt: halt, targets: map[schedule.Target]*told{}}
 	return s
+}
+
+// join adds a node that is to get something, with a job or behind a full queue.
+func (s *spread) join(t *rapid.T) {
+	n := schedule.Node{Name: fmt.Sprintf("n%d", s.joined), Ready: true, Labels: map[string]string{"canary": fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "canary") == 0)}}
+	s.nodes[n.Name], s.joined = n, s.joined+1
+	wish := rapid.SampledFrom(wishes).Draw(t, "edges")
+	if s.due != nil && rapid.IntRange(0, 3).Draw(t, "it is new to the planner") == 0 {
+		s.fresh[n.Name] = wish
+		return
+	}
+	s.plan(n.Name, wish, s.due != nil && rapid.IntRange(0, 2).Draw(t, "the queue is full") == 0)
+}
+
+// plan is the planner, which looked at a node.
+func (s *spread) plan(node string, wish []schedule.Edge, isFull bool) {
+	delete(s.fresh, node)
+	if s.due != nil {
+		s.due[node] = nil
+	}
+	if isFull {
+		s.due[node] = wish
+	} else {
+		s.queue(node, wish)
+	}
+}
+
+// busy reports whether the node has a place, or a job that has one to get back.
+func (s *spread) busy(node string) bool {
+	return slices.ContainsFunc(s.policy.Ledger, func(e schedule.Entry) bool { return e.Node == node }) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(s.jobs)), func(j schedule.Job) bool { return j.Node == node && j.State != schedule.Queued })
+}
+
+func (s *spread) idle() map[string]schedule.Node {
+	out := map[string]schedule.Node{}
+	for name, n := range s.nodes {
+		if !s.busy(name) {
+			out[name] = n
+		}
+	}
+	return out
+}
+
+// refused are the nodes that wait for room in the queue.
+func (s *spread) refused() map[string][]schedule.Edge {
+	out := maps.Clone(s.due)
+	maps.DeleteFunc(out, func(_ string, es []schedule.Edge) bool { return len(es) == 0 })
+	return out
+}
+
+// enter queues a job for a node that waited for room.
+func (s *spread) enter(node string) {
+	s.queue(node, s.due[node])
+	s.due[node] = nil
+}
+
+// withdraw deletes the queued jobs of a node.
+func (s *spread) withdraw(node string) {
+	maps.DeleteFunc(s.jobs, func(_ string, j schedule.Job) bool { return j.Node == node && j.State == schedule.Queued })
 }
 
 func newPlan(t *rapid.T) schedule.Plan {
@@ -89,7 +154,7 @@ func (s *spread) queue(node string, es []schedule.Edge) {
 }
 
 func (s *spread) facts() schedule.Facts {
-	f := schedule.Facts{Now: s.now, Policies: []schedule.Policy{s.policy}, Nodes: slices.Collect(maps.Values(s.nodes)), Jobs: slices.Collect(maps.Values(s.jobs))}
+	f := schedule.Facts{Now: s.now, Policies: []schedule.Policy{s.policy}, Nodes: slices.Collect(maps.Values(s.nodes)), Jobs: slices.Collect(maps.Values(s.jobs)), Due: s.due}
 	rand.Shuffle(len(f.Nodes), func(i, j int) { f.Nodes[i], f.Nodes[j] = f.Nodes[j], f.Nodes[i] })
 	rand.Shuffle(len(f.Jobs), func(i, j int) { f.Jobs[i], f.Jobs[j] = f.Jobs[j], f.Jobs[i] })
 	return f
@@ -116,6 +181,15 @@ func (s *spread) present(ledger []schedule.Entry, judged []string) map[schedule.
 				p.held++
 			case !placed[j.UID] && j.State == schedule.Queued:
 				p.waiting = append(p.waiting, s.nodes[j.Node])
+			}
+		}
+		for name, es := range s.due {
+			isDue := slices.ContainsFunc(es, func(e schedule.Edge) bool { return e.Target == target })
+			has := slices.ContainsFunc(slices.Collect(maps.Values(s.jobs)), func(j schedule.Job) bool {
+				return j.Node == name && len(edgesTo(j, target)) > 0 && (placed[j.UID] || j.State == schedule.Queued)
+			})
+			if isDue && !has {
+				p.unqueued = append(p.unqueued, s.nodes[name])
 			}
 		}
 		out[target] = p
@@ -177,7 +251,9 @@ func (s *spread) expect() []string {
 		s.judge(s.now, target, append(gone[target], stay[target]...), now[target])
 	}
 	for _, target := range targets {
-		s.advance(s.now, target, now[target])
+		if len(s.fresh) == 0 {
+			s.advance(s.now, target, now[target])
+		}
 	}
 	var out []string
 	doubted := s.doubted(kept)
@@ -322,7 +398,39 @@ func TestWavesSpreadAsTheOracleSays(t *testing.T) {
 				for _, e := range j.Edges {
 					es = append(es, e.Edge)
 				}
-				s.queue(j.Node, es)
+				if s.due != nil && rapid.Bool().Draw(t, "it waits for another try") {
+					s.due[j.Node] = es
+				} else {
+					s.queue(j.Node, es)
+				}
+			},
+			"get room in the queue": func(t *rapid.T) {
+				s.enter(pick(t, s.refused(), "node"))
+			},
+			"replace a job": func(t *rapid.T) {
+				node := pick(t, s.idle(), "node")
+				s.withdraw(node)
+				s.plan(node, rapid.SampledFrom(wishes).Draw(t, "edges"), false)
+			},
+			"join": func(t *rapid.T) {
+				if len(s.nodes) == 12 {
+					t.Skip("enough")
+				}
+				s.join(t)
+			},
+			"leave": func(t *rapid.T) {
+				node := pick(t, s.idle(), "node")
+				s.withdraw(node)
+				delete(s.nodes, node)
+				delete(s.due, node)
+				delete(s.fresh, node)
+			},
+			"the planner looks": func(t *rapid.T) {
+				node := pick(t, s.fresh, "node")
+				s.plan(node, s.fresh[node], rapid.Bool().Draw(t, "the queue is full"))
+			},
+			"the clock is put back": func(t *rapid.T) {
+				s.now = s.now.Add(-time.Duration(rapid.IntRange(1, 300).Draw(t, "seconds")) * time.Second)
 			},
 			"release": func(t *rapid.T) {
 				j := s.jobs[pick(t, s.in(schedule.Held), "job")]
@@ -348,11 +456,18 @@ func TestWavesSpreadAsTheOracleSays(t *testing.T) {
 func TestWavesDrain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSpread(t)
-		for round := 0; len(s.in(schedule.Finished)) < len(s.jobs); round++ {
+		for _, node := range slices.Sorted(maps.Keys(s.fresh)) {
+			s.plan(node, s.fresh[node], false)
+		}
+		for round := 0; len(s.in(schedule.Finished)) < len(s.jobs) || len(s.refused()) > 0; round++ {
 			d := schedule.Decide(s.facts())
 			s.write(d.Policies[0])
 			for _, a := range d.Admit {
 				s.end(s.jobs[a.Entry.UID], schedule.Finished, func() schedule.Verdict { return schedule.Succeeded })
+			}
+			if refused := slices.Sorted(maps.Keys(s.refused())); len(refused) > 0 {
+				s.enter(refused[0])
+				continue
 			}
 			if len(d.Admit) == 0 && d.Next.IsZero() && len(d.Policies[0].Remove) == 0 {
 				for _, w := range d.Wait {
