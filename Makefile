@@ -122,7 +122,7 @@ controlplane: ## Get etcd and kube-apiserver (once several minutes) and print wh
 
 # TESTFLAGS go to every go test; PACKAGES choose what is tested. The lab waits for machines to boot for minutes, so it begins first, and
 # others run beside it.
-TESTFLAGS ?= -timeout 30m -p 4
+TESTFLAGS ?= -timeout 60m -p 4
 PACKAGES ?= ./internal/testing/lab ./...
 .PHONY: test
 test: ## Run all tests (flags: TESTFLAGS='-run X -v' PACKAGES=./pkg/...).
