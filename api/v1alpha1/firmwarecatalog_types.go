@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // CatalogState says whether versions are looked for.
 // +kubebuilder:validation:Enum=Active;Paused
@@ -371,4 +375,31 @@ type FirmwareCatalogList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []FirmwareCatalog `json:"items"`
+}
+
+// ComponentKey is what makes devices of one component: which images they take, as far as the devices say it. A subsystemID tells boards with
+// one chip apart where the vendor has no board id.
+// +kubebuilder:object:generate=false
+type ComponentKey struct {
+	Class                                      DeviceClass
+	Vendor, Model, PCIID, SubsystemID, BoardID string
+}
+
+// Key is what makes the devices of the component.
+func (c *CatalogComponent) Key() ComponentKey {
+	return ComponentKey{Class: c.Class, Vendor: c.Vendor, Model: c.Model, PCIID: c.PCIID, SubsystemID: c.SubsystemID, BoardID: c.BoardID}
+}
+
+// UnknownVersion is what a catalog lists as the version of devices that could not be read.
+const UnknownVersion = "unknown"
+
+// RunningVersion is how the devices of the component stand that run the version, which is empty for those that could not be read; nil where the
+// catalog does not list them.
+func (c *CatalogComponent) RunningVersion(version string) *CatalogRunning {
+	for i := range c.Running {
+		if c.Running[i].Version == cmp.Or(version, UnknownVersion) {
+			return &c.Running[i]
+		}
+	}
+	return nil
 }

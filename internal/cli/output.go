@@ -1,15 +1,14 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/table"
 )
 
 // Format is how a result is printed.
@@ -61,18 +60,7 @@ func Print(w io.Writer, f Format, result tabler) error {
 	}
 }
 
-// columns prints rows under a header, aligned. An empty cell is a dash, so that columns can be cut by scripts.
+// columns prints rows under a header, aligned.
 func columns(w io.Writer, header []string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
-		for i, cell := range row {
-			cell = cmp.Or(cell, "-")
-			if i > 0 {
-				_, _ = io.WriteString(t, "\t")
-			}
-			_, _ = io.WriteString(t, strings.Join(strings.Fields(cell), " "))
-		}
-		_, _ = io.WriteString(t, "\n")
-	}
-	return t.Flush()
+	return table.Write(w, 0, header, rows)
 }

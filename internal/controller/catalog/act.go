@@ -82,7 +82,7 @@ func (r *Reconciler) request(f facts, d *decision) {
 	}
 	t := Task{Catalog: f.name, Spec: f.revision(), Discover: spec.Requests.Discover}
 	for _, k := range d.kinds {
-		t.Components = append(t.Components, k.component)
+		t.Components = append(t.Components, k.ComponentKey)
 	}
 	asked := question{providers: f.providers(), query: q, versions: f.versions(), signed: map[string]time.Time{}}
 	if o := f.outcome; o != nil && o.sameAs(t) {

@@ -121,14 +121,14 @@ func (d *decision) unasked(f facts) bool {
 
 func (k *kind) unasked(f facts) bool {
 	if f.outcome != nil {
-		return !slices.Contains(f.outcome.Components, k.component)
+		return !slices.Contains(f.outcome.Components, k.ComponentKey)
 	}
-	at := slices.IndexFunc(f.catalog.Status.Components, func(c v1alpha1.CatalogComponent) bool { return of(&c) == k.component })
+	at := slices.IndexFunc(f.catalog.Status.Components, func(c v1alpha1.CatalogComponent) bool { return c.Key() == k.ComponentKey })
 	if at < 0 {
 		return true
 	}
 	for version := range k.running {
-		if !slices.ContainsFunc(f.catalog.Status.Components[at].Running, func(r v1alpha1.CatalogRunning) bool { return r.Version == cmp.Or(version, unknownVersion) }) {
+		if f.catalog.Status.Components[at].RunningVersion(version) == nil {
 			return true
 		}
 	}
@@ -204,7 +204,7 @@ func (d *decision) provider(f facts, p *v1alpha1.CatalogProvider, into []offers)
 		s.Message = d.fromSources(f, p.Name, into)
 	case answer != nil && (answer.Err == nil || answer.Offers != nil):
 		for i, k := range d.kinds {
-			if at := slices.Index(f.outcome.Components, k.component); at >= 0 && at < len(answer.Offers) {
+			if at := slices.Index(f.outcome.Components, k.ComponentKey); at >= 0 && at < len(answer.Offers) {
 				into[i].add(p.Name, answer.Offers[at])
 				s.Message = cmp.Or(s.Message, tooManyIssues(answer.Offers[at].IssuesLeftOut), doubts(&k, answer.Offers[at]))
 			}
@@ -212,7 +212,7 @@ func (d *decision) provider(f facts, p *v1alpha1.CatalogProvider, into []offers)
 	default:
 		for i, k := range d.kinds {
 			for j := range f.catalog.Status.Components {
-				if c := &f.catalog.Status.Components[j]; of(c) == k.component {
+				if c := &f.catalog.Status.Components[j]; c.Key() == k.ComponentKey {
 					into[i].remember(p.Name, c)
 				}
 			}
@@ -253,7 +253,7 @@ func doubts(k *kind, o catalog.Offer) string {
 	}
 	r := o.Doubtful[0]
 	return text.Clip(fmt.Sprintf("For %s it is not known whether %s for these devices, such as %s: %s. Newer versions of that kind leave the position unknown.",
-		cmp.Or(k.pciID, string(k.class)), text.Quantity(o.Doubts, "release is", "releases are"), r.Version, r.Doubt), maxMessage)
+		cmp.Or(k.PCIID, string(k.Class)), text.Quantity(o.Doubts, "release is", "releases are"), r.Version, r.Doubt), maxMessage)
 }
 
 // moved says which versions of a registry were another artifact before, by what the status said; empty where there is none. Nothing but an
@@ -261,7 +261,7 @@ func doubts(k *kind, o catalog.Offer) string {
 func moved(was, is []v1alpha1.CatalogComponent) string {
 	message, n := "", 0
 	for i := range is {
-		at := slices.IndexFunc(was, func(o v1alpha1.CatalogComponent) bool { return of(&o) == of(&is[i]) })
+		at := slices.IndexFunc(was, func(o v1alpha1.CatalogComponent) bool { return o.Key() == is[i].Key() })
 		if at < 0 {
 			continue
 		}

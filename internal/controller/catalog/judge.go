@@ -15,10 +15,9 @@ import (
 
 // Bounds of the lists of the status, as in the API.
 const (
-	maxComponents  = 64
-	maxRunning     = 16
-	maxIssues      = 16
-	unknownVersion = "unknown"
+	maxComponents = 64
+	maxRunning    = 16
+	maxIssues     = 16
 	// maxStatus bounds the components in bytes of JSON. With the spec, conditions and what the API server notes of its fields the object
 	// stays under 256 KiB.
 	maxStatus = 112 << 10
@@ -175,7 +174,7 @@ func (m *merged) place(version string) v1alpha1.CatalogPosition {
 // judge says how the devices of one component stand to what is offered. Paths are the upgrade paths of the sources by name: they say
 // which of the versions that a source has are reached from another.
 func judge(k kind, from offers, keep int, paths map[string]*match.Paths) v1alpha1.CatalogComponent {
-	c := v1alpha1.CatalogComponent{Class: k.class, Vendor: k.vendor, Model: k.model, PCIID: k.pciID, SubsystemID: k.subsystemID, BoardID: k.boardID}
+	c := v1alpha1.CatalogComponent{Class: k.Class, Vendor: k.Vendor, Model: k.Model, PCIID: k.PCIID, SubsystemID: k.SubsystemID, BoardID: k.BoardID}
 	o := from.merge(k.format)
 	for _, r := range o.versions[:min(len(o.versions), keep)] {
 		v := v1alpha1.CatalogVersion{Version: r.Version, Provider: o.from[r.Version], Source: r.Source, URL: r.URL}
@@ -185,7 +184,7 @@ func judge(k kind, from offers, keep int, paths map[string]*match.Paths) v1alpha
 		c.Versions = append(c.Versions, v)
 	}
 	for version, devices := range k.running {
-		run := v1alpha1.CatalogRunning{Version: cmp.Or(version, unknownVersion), Devices: devices, Position: o.place(version)}
+		run := v1alpha1.CatalogRunning{Version: cmp.Or(version, v1alpha1.UnknownVersion), Devices: devices, Position: o.place(version)}
 		has, known := o.issuesOf(version)
 		if known {
 			run.Issues = []string{}
@@ -329,19 +328,11 @@ func cut[E any](list *[]E, bound int) int {
 }
 
 // component is what makes devices of one kind.
-type component struct {
-	class  v1alpha1.DeviceClass
-	vendor string
-	model  string
-	pciID  string
-	// subsystemID tells boards with one chip apart, where the vendor has no board id.
-	subsystemID string
-	boardID     string
-}
+type component = v1alpha1.ComponentKey
 
 // kind is a component with its devices.
 type kind struct {
-	component
+	v1alpha1.ComponentKey
 	// format is what the driver of every device declares.
 	format inventory.VersionFormat
 	// running counts the devices for each version; "" stands for those that could not be read.
@@ -361,10 +352,10 @@ func (t tally) add(devices []v1alpha1.NodeDevice) {
 		if s.Class == "" {
 			continue
 		}
-		c := component{class: s.Class, vendor: s.Vendor, model: s.Model, boardID: s.BoardID, pciID: s.PCIID, subsystemID: s.SubsystemID}
+		c := s.Component()
 		k := t[c]
 		if k == nil {
-			k = &kind{component: c, format: inventory.FormatDotted, running: map[string]int32{}}
+			k = &kind{ComponentKey: c, format: inventory.FormatDotted, running: map[string]int32{}}
 			t[c] = k
 		}
 		running := ""
@@ -385,8 +376,8 @@ func (t tally) kinds() []kind {
 		out = append(out, *k)
 	}
 	slices.SortFunc(out, func(a, b kind) int {
-		return cmp.Or(cmp.Compare(slices.Index(classes, a.class), slices.Index(classes, b.class)), cmp.Compare(a.pciID, b.pciID),
-			cmp.Compare(a.vendor, b.vendor), cmp.Compare(a.model, b.model), cmp.Compare(a.boardID, b.boardID), cmp.Compare(a.subsystemID, b.subsystemID))
+		return cmp.Or(cmp.Compare(slices.Index(classes, a.Class), slices.Index(classes, b.Class)), cmp.Compare(a.PCIID, b.PCIID),
+			cmp.Compare(a.Vendor, b.Vendor), cmp.Compare(a.Model, b.Model), cmp.Compare(a.BoardID, b.BoardID), cmp.Compare(a.SubsystemID, b.SubsystemID))
 	})
 	return out
 }
@@ -395,14 +386,9 @@ func (t tally) kinds() []kind {
 func query(machine v1alpha1.Machine, kinds []kind) catalog.Query {
 	q := catalog.Query{Vendor: machine.Vendor, Model: machine.Model}
 	for _, k := range kinds {
-		c := catalog.Component{Class: string(k.class), Vendor: k.vendor, Model: k.model, SubsystemID: k.subsystemID, BoardID: k.boardID, Format: k.format}
-		c.VendorID, c.DeviceID, _ = strings.Cut(k.pciID, ":")
+		c := catalog.Component{Class: string(k.Class), Vendor: k.Vendor, Model: k.Model, SubsystemID: k.SubsystemID, BoardID: k.BoardID, Format: k.format}
+		c.VendorID, c.DeviceID, _ = strings.Cut(k.PCIID, ":")
 		q.Components = append(q.Components, c)
 	}
 	return q
-}
-
-// of is the component that a status lists.
-func of(c *v1alpha1.CatalogComponent) component {
-	return component{class: c.Class, vendor: c.Vendor, model: c.Model, pciID: c.PCIID, subsystemID: c.SubsystemID, boardID: c.BoardID}
 }

@@ -19,7 +19,7 @@ func TestTheStatusIsBounded(t *testing.T) {
 	var s v1alpha1.FirmwareCatalogStatus
 	const kinds, runs, issues = 80, 30, 200
 	for n := range kinds {
-		k := kind{component: component{class: v1alpha1.ClassDisk, vendor: long(128, n), model: long(128, n), boardID: long(64, n)},
+		k := kind{ComponentKey: component{Class: v1alpha1.ClassDisk, Vendor: long(128, n), Model: long(128, n), BoardID: long(64, n)},
 			format: inventory.FormatDotted, running: map[string]int32{}}
 		for i := range runs {
 			k.running[fmt.Sprintf("1.%d", i)] = 1

@@ -1,0 +1,129 @@
+package kubectl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/deploy"
+)
+
+// explain says what is wrong, what was not done and what to do next, of an error that the API server or the way to it caused.
+func (s *session) explain(err error) string {
+	var unreachable *url.Error
+	var refused net.Error
+	var missing *meta.NoKindMatchError
+	switch {
+	case errors.As(err, &missing) && missing.GroupKind.Group == v1alpha1.GroupName, isMissingKind(err):
+		return fmt.Sprintf("node-firmware-operator is not installed in %s: %v. Nothing was done. Choose another cluster with --context, or install it: docs/install.md",
+			s.cluster(), err)
+	case apierrors.IsForbidden(err):
+		return forbidden(err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Sprintf("%s does not accept who you are: %v. Nothing was done. Log in again, or name another user with --user", s.cluster(), err)
+	case errors.As(err, &unreachable) || errors.As(err, &refused) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Sprintf("%s does not answer: %v. What was printed before is true; anything else was not done, or nobody knows. "+
+			"Try again, or compare with: kubectl cluster-info", s.cluster(), err)
+	}
+	return err.Error()
+}
+
+// isMissingKind reports whether the API server does not serve a kind that it was asked for without its being looked up.
+func isMissingKind(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Name == ""
+}
+
+// cluster names the API server as a person knows it.
+func (s *session) cluster() string {
+	server := "the cluster"
+	if s.config != nil {
+		server = "the cluster at " + s.config.Host
+	}
+	raw, err := s.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return server
+	}
+	if at := cmp.Or(*s.flags.Context, raw.CurrentContext); at != "" {
+		server += fmt.Sprintf(" (context %s)", at)
+	}
+	return server
+}
+
+// refusal is what the authorizer of the API server says.
+var refusal = regexp.MustCompile(`User "([^"]+)" cannot (\w+) resource "([a-z]+)[^"]*" in API group "([^"]*)"`)
+
+// forbidden names the right that is missing, and the role that has it.
+func forbidden(err error) string {
+	said := refusal.FindStringSubmatch(err.Error())
+	if said == nil { // an admission policy, which says what to do
+		return err.Error()
+	}
+	user, verb, resource, group := said[1], said[2], said[3], said[4]
+	out := fmt.Sprintf("user %s may not %s %s, so that was not done", user, verb, resource)
+	roles, failed := rolesWith(verb, group, resource)
+	if failed != nil || len(roles) == 0 {
+		return out + ". Ask who administers the cluster for that right"
+	}
+	return fmt.Sprintf("%s. The ClusterRole %s has that right. Who administers the cluster gives it with: kubectl create clusterrolebinding %s-%s --clusterrole=%s --user=%q",
+		out, strings.Join(roles, " or "), roles[0], strings.NewReplacer(":", "-", "@", "-").Replace(user), roles[0], user)
+}
+
+// forPeople are the roles that a person may have.
+var forPeople = regexp.MustCompile(`^node-firmware-([a-z]+-editor|viewer|admin)$`)
+
+// rolesWith are the roles for people in deploy/ that have a right, the narrowest first.
+func rolesWith(verb, group, resource string) ([]string, error) {
+	objects, err := deploy.Objects(deploy.RBAC)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, o := range objects {
+		if o.GetKind() != "ClusterRole" || !forPeople.MatchString(o.GetName()) {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
+			return slices.Contains(r.Verbs, verb) && slices.Contains(r.APIGroups, group) &&
+				(slices.Contains(r.Resources, resource) || slices.Contains(r.Resources, rbacv1.ResourceAll))
+		}) {
+			out = append(out, role.Name)
+		}
+	}
+	if len(out) > 2 { // every role may read; the first is the one for that
+		out = out[:1]
+	}
+	return out, nil
+}
+
+// noSuch says that there is no object of that name, and which one may be meant.
+func noSuch(what, name string, known []string) error {
+	near, best := "", len(name)/3+2
+	for _, k := range known {
+		if d := levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(k)); d < best {
+			near, best = k, d
+		}
+	}
+	if near != "" {
+		return fmt.Errorf("there is no %s %q; do you mean %s? Nothing was done", what, name, near)
+	}
+	return fmt.Errorf("there is no %s %q. Nothing was done. There are %d; to list them: kubectl firmware get", what, name, len(known))
+}

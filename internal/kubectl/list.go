@@ -1,0 +1,73 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/trim"
+)
+
+// pageSize is how many objects are asked for at once.
+const pageSize = 500
+
+// each calls do for every object of a kind that has those fields, a page at a time, while the next page is on its way.
+func each[O client.Object](ctx context.Context, c client.Reader, list client.ObjectList, fieldsAre fields.Set, do func(O) error) error {
+	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		page := list.DeepCopyObject().(client.ObjectList)
+		return page, c.List(ctx, page, &client.ListOptions{Raw: &o, FieldSelector: selector(fieldsAre)})
+	})
+	p.PageSize, p.PageBufferSize = pageSize, 2
+	return p.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		object, is := o.(O)
+		if !is {
+			return fmt.Errorf("list %T: the API server sent %T", list, o)
+		}
+		return do(object)
+	})
+}
+
+func selector(s fields.Set) fields.Selector {
+	if len(s) == 0 {
+		return nil
+	}
+	return s.AsSelector()
+}
+
+// all lists every object of a kind that has those fields, without what no verb reads.
+func all[O client.Object](ctx context.Context, c client.Reader, list client.ObjectList, fieldsAre fields.Set) (out []O, err error) {
+	err = each(ctx, c, list, fieldsAre, func(o O) error {
+		if _, err := trim.Object(o); err != nil {
+			return err
+		}
+		out = append(out, o)
+		return nil
+	})
+	return out, err
+}
+
+// namesOf lists the names of a kind.
+func namesOf(ctx context.Context, c client.Reader, kind string) (out []string, err error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
+	err = each(ctx, c, list, nil, func(o *metav1.PartialObjectMetadata) error {
+		out = append(out, o.Name)
+		return nil
+	})
+	return out, err
+}
+
+// condition of that type; nil where there is none.
+func condition(all []metav1.Condition, kind string) *metav1.Condition {
+	return meta.FindStatusCondition(all, kind)
+}
+
+// is reports whether the condition of that type is True.
+func is(all []metav1.Condition, kind string) bool { return meta.IsStatusConditionTrue(all, kind) }

@@ -1,0 +1,137 @@
+package kubectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/version"
+)
+
+// patience is how long the API server has to answer one request, where --request-timeout says nothing.
+const patience = 30 * time.Second
+
+// Options are what a program gives the command.
+type Options struct {
+	genericiooptions.IOStreams
+	// Now is the clock by which ages are told.
+	Now func() time.Time
+}
+
+// Run runs the command with the arguments. It returns the exit code: 0, or 1 where something went wrong, which is said on the error stream,
+// and 130 where the person interrupted it.
+func Run(ctx context.Context, args []string, o Options) int {
+	s := &session{Options: o, flags: genericclioptions.NewConfigFlags(true)}
+	c := s.root()
+	c.SetArgs(args)
+	c.SetIn(o.In)
+	c.SetOut(o.Out)
+	c.SetErr(o.ErrOut)
+	err := c.ExecuteContext(ctx)
+	var code exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	case ctx.Err() != nil:
+		return 130
+	}
+	fmt.Fprintln(o.ErrOut, "Error:", s.explain(err))
+	return 1
+}
+
+// exitCode is the exit code of a command that has said all there is to say.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// session is one call of the command.
+type session struct {
+	Options
+	flags  *genericclioptions.ConfigFlags
+	config *rest.Config
+	api    client.WithWatch
+}
+
+func (s *session) root() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "kubectl-firmware",
+		Short: "See and steer the firmware of the nodes of a cluster",
+		Long: "See and steer the firmware of the nodes of a cluster.\n\n" +
+			"What is asked for is printed to standard output, and what there is to say about it to standard error.",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl firmware"},
+		Version:       version.Current(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	s.flags.AddFlags(c.PersistentFlags())
+	for _, unused := range []string{"namespace"} { // every kind is cluster-scoped
+		_ = c.PersistentFlags().MarkHidden(unused)
+	}
+	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand())
+	return c
+}
+
+// scheme knows the kinds that the command reads and writes.
+func scheme() (*runtime.Scheme, error) {
+	out := runtime.NewScheme()
+	return out, errors.Join(clientgoscheme.AddToScheme(out), v1alpha1.AddToScheme(out))
+}
+
+// connect makes the client of the session. It asks nothing of the API server.
+func (s *session) connect() (client.WithWatch, error) {
+	if s.api != nil {
+		return s.api, nil
+	}
+	config, err := s.flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // the API server has its own limits
+	config.UserAgent = "kubectl-firmware/" + version.Current()
+	config.WarningHandler = rest.NewWarningWriter(s.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
+	if config.Timeout == 0 {
+		config.Timeout = patience
+	}
+	kinds, err := scheme()
+	if err != nil {
+		return nil, fmt.Errorf("register kinds: %w", err)
+	}
+	api, err := client.NewWithWatch(config, client.Options{Scheme: kinds})
+	if err != nil {
+		return nil, err
+	}
+	s.config, s.api = config, api
+	return api, nil
+}
+
+// width of the terminal that is written to, in characters; 0 where there is none.
+func width(w io.Writer) int {
+	f, is := w.(*os.File)
+	if !is {
+		return 0
+	}
+	out, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return out
+}
+
+// say writes words for the person.
+func (s *session) say(format string, args ...any) { fmt.Fprintf(s.ErrOut, format+"\n", args...) }

@@ -1,0 +1,58 @@
+package kubectl
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// standings say how devices stand to what catalogs offer: what the operator found, by machine model, component and version.
+type standings struct {
+	byMachine map[string]map[v1alpha1.ComponentKey]*v1alpha1.CatalogComponent
+	// machineOf names the catalog of each node that has one.
+	machineOf map[string]string
+}
+
+// standingsOf reads the catalogs, and of which machine model each node is.
+func standingsOf(ctx context.Context, api client.Reader) (*standings, error) {
+	catalogs, err := all[*v1alpha1.FirmwareCatalog](ctx, api, &v1alpha1.FirmwareCatalogList{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := &standings{byMachine: map[string]map[v1alpha1.ComponentKey]*v1alpha1.CatalogComponent{}, machineOf: map[string]string{}}
+	for _, c := range catalogs {
+		components := map[v1alpha1.ComponentKey]*v1alpha1.CatalogComponent{}
+		for i := range c.Status.Components {
+			components[c.Status.Components[i].Key()] = &c.Status.Components[i]
+		}
+		out.byMachine[c.Name] = components
+	}
+	err = each(ctx, api, &v1alpha1.NodeFirmwareList{}, nil, func(n *v1alpha1.NodeFirmware) error {
+		if m := n.Status.Machine; m != nil {
+			if machine, err := v1alpha1.CatalogOf(m.Vendor, m.Model); err == nil { // there is no catalog for others
+				out.machineOf[n.Name] = machine.CatalogName()
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// component of a device in the catalog of its machine, and how its version stands there. Both are nil where no catalog says.
+func (s *standings) of(d *v1alpha1.NodeDevice) (*v1alpha1.CatalogComponent, *v1alpha1.CatalogRunning) {
+	c := s.byMachine[s.machineOf[d.Spec.NodeName]][d.Status.Component()]
+	if c == nil {
+		return nil, nil
+	}
+	return c, c.RunningVersion(d.Status.Running())
+}
+
+// newest is the newest version that a catalog offers for the component; empty for none.
+func newest(c *v1alpha1.CatalogComponent) string {
+	if c == nil || len(c.Versions) == 0 {
+		return ""
+	}
+	return c.Versions[0].Version
+}

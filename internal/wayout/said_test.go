@@ -1,0 +1,83 @@
+package wayout_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
+)
+
+func TestCommandsAreTakenOutOfAMessage(t *testing.T) {
+	retry, release := wayout.Retry("n1"), wayout.Request("nfw", "n1", "release")
+	for message, want := range map[string]struct {
+		said string
+		ways []wayout.Way
+	}{
+		"Runs 1.2 as desired.": {"Runs 1.2 as desired.", nil},
+		"Step flash failed: it is broken. Node n1 stays out of service. Fix the cause. Then, to try again: " + retry +
+			"  To return the node to service as it is: " + release: {
+			"Step flash failed: it is broken. Node n1 stays out of service. Fix the cause.",
+			[]wayout.Way{{"Then, to try again", retry}, {"To return the node to service as it is", release}},
+		},
+		"1 node is held: n1. To try again: " + retry + ". To return it to service as it is: " + release: {
+			"1 node is held: n1.", []wayout.Way{{"To try again", retry}, {"To return it to service as it is", release}},
+		},
+		"The daemon is silent; kubectl get nodefirmware says why.": {"The daemon is silent; kubectl get nodefirmware says why.", nil},
+		"kubectl edit fwt gpu": {"", []wayout.Way{{"", "kubectl edit fwt gpu"}}},
+	} {
+		said, ways := wayout.Ways(message)
+		assert.Equal(t, want.said, said, message)
+		assert.Equal(t, want.ways, ways, message)
+	}
+}
+
+// Every command that a person may need is found where a message ends with it, as it is.
+func TestEveryWayOutIsFoundInAMessage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/concepts/ways-out.md")
+	require.NoError(t, err)
+	commands := regexp.MustCompile("\\| `(kubectl [^`]+)` \\|").FindAllStringSubmatch(string(text), -1)
+	require.Greater(t, len(commands), 30)
+	for _, c := range commands {
+		for _, end := range []string{"", "  To do something else: kubectl edit rp p"} {
+			said, ways := wayout.Ways("It waits. To go on: " + c[1] + end)
+			assert.Equal(t, "It waits.", said, c[1])
+			require.NotEmpty(t, ways, c[1])
+			assert.Equal(t, wayout.Way{Purpose: "To go on", Command: c[1]}, ways[0])
+		}
+	}
+}
+
+func TestVerbsOfThePluginDoWhatCommandsDo(t *testing.T) {
+	for command, want := range map[string]string{
+		wayout.Retry("n1"): "kubectl firmware retry n1",
+		wayout.Request("nfw", "n1.example", "release"):                  "kubectl firmware release n1.example",
+		wayout.Request("nfw", "n1", "scan"):                             "kubectl firmware scan n1",
+		wayout.Request("nfw", "n1", "adopt"):                            wayout.Request("nfw", "n1", "adopt"),
+		wayout.Request("rp", "gpu", "resume"):                           "kubectl firmware resume gpu",
+		wayout.State("rp", "gpu", "Active"):                             "kubectl firmware resume gpu",
+		wayout.State("rp", "gpu", "Paused"):                             wayout.State("rp", "gpu", "Paused"),
+		wayout.State("fwq", "3b1f.a.b", "Lifted"):                       "kubectl firmware quarantine lift 3b1f.a.b",
+		wayout.Set("fwj", "j", `"cancel":{"mode":"Force"}`):             "kubectl firmware cancel j --force",
+		wayout.Retry("n1") + " && " + wayout.State("rp", "p", "Active"): "kubectl firmware retry n1 && kubectl firmware resume p",
+		wayout.Edit("fwt", "gpu"):                                       "kubectl edit fwt gpu",
+	} {
+		assert.Equal(t, want, wayout.Verb(command))
+	}
+}
+
+func FuzzWays(f *testing.F) {
+	f.Add("It waits. To go on: kubectl edit rp p  To stop: kubectl edit rp q.")
+	f.Fuzz(func(t *testing.T, message string) {
+		said, ways := wayout.Ways(message)
+		assert.LessOrEqual(t, len(said), len(message))
+		for _, w := range ways {
+			assert.True(t, strings.HasPrefix(w.Command, "kubectl "))
+			assert.Contains(t, message, w.Command)
+		}
+	})
+}
