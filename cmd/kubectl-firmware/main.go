@@ -1,4 +1,4 @@
-// Command kubectl-firmware is a plugin of kubectl: kubectl firmware shows and steers the firmware of a cluster's nodes.
+// Command kubectl-firmware is a plugin of kubectl: kubectl firmware shows the firmware of a cluster's nodes.
 package main
 
 import (
@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // what a kubeconfig may name
@@ -18,5 +17,5 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second one ends the program at once
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	os.Exit(kubectl.Run(ctx, os.Args[1:], kubectl.Options{IOStreams: streams, Now: time.Now}))
+	os.Exit(kubectl.Run(ctx, os.Args[1:], streams))
 }

@@ -22,22 +22,21 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/deploy"
 )
 
-// explain says what is wrong, what was not done and what to do next, of an error that the API server or the way to it caused.
+// explain says what is wrong and what to do next, of an error that the API server or the way to it caused.
 func (s *session) explain(err error) string {
 	var unreachable *url.Error
 	var refused net.Error
 	var missing *meta.NoKindMatchError
 	switch {
 	case errors.As(err, &missing) && missing.GroupKind.Group == v1alpha1.GroupName, isMissingKind(err):
-		return fmt.Sprintf("node-firmware-operator is not installed in %s: %v. Nothing was done. Choose another cluster with --context, or install it: docs/install.md",
+		return fmt.Sprintf("node-firmware-operator is not installed in %s: %v. Choose another cluster with --context, or install it: docs/install.md",
 			s.cluster(), err)
 	case apierrors.IsForbidden(err):
 		return forbidden(err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Sprintf("%s does not accept who you are: %v. Nothing was done. Log in again, or name another user with --user", s.cluster(), err)
+		return fmt.Sprintf("%s does not accept who you are: %v. Log in again, or name another user with --user", s.cluster(), err)
 	case errors.As(err, &unreachable) || errors.As(err, &refused) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Sprintf("%s does not answer: %v. What was printed before is true; anything else was not done, or nobody knows. "+
-			"Try again, or compare with: kubectl cluster-info", s.cluster(), err)
+		return fmt.Sprintf("%s does not answer: %v. Try again, or compare with: kubectl cluster-info", s.cluster(), err)
 	}
 	return err.Error()
 }
@@ -74,7 +73,7 @@ func forbidden(err error) string {
 		return err.Error()
 	}
 	user, verb, resource, group := said[1], said[2], said[3], said[4]
-	out := fmt.Sprintf("user %s may not %s %s, so that was not done", user, verb, resource)
+	out := fmt.Sprintf("user %s may not %s %s", user, verb, resource)
 	roles, failed := rolesWith(verb, group, resource)
 	if failed != nil || len(roles) == 0 {
 		return out + ". Ask who administers the cluster for that right"
@@ -114,8 +113,8 @@ func rolesWith(verb, group, resource string) ([]string, error) {
 	return out, nil
 }
 
-// noSuch says that there is no object of that name, and which one may be meant.
-func noSuch(what, name string, known []string) error {
+// noSuch says that there is no object of that name, and which one may be meant. Resource is what kubectl calls them.
+func noSuch(what, resource, name string, known []string) error {
 	near, best := "", len(name)/3+2
 	for _, k := range known {
 		if d := levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(k)); d < best {
@@ -123,7 +122,7 @@ func noSuch(what, name string, known []string) error {
 		}
 	}
 	if near != "" {
-		return fmt.Errorf("there is no %s %q; do you mean %s? Nothing was done", what, name, near)
+		return fmt.Errorf("there is no %s %q; do you mean %s?", what, name, near)
 	}
-	return fmt.Errorf("there is no %s %q. Nothing was done. There are %d; to list them: kubectl firmware get", what, name, len(known))
+	return fmt.Errorf("there is no %s %q. To list what there is: kubectl get %s", what, name, resource)
 }

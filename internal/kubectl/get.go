@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,9 +28,8 @@ type getOptions struct {
 func (s *session) getCommand() *cobra.Command {
 	var f getOptions
 	c := &cobra.Command{
-		Use:     "get [devices] [NAME...]",
-		Aliases: []string{"devices"},
-		Short:   "List devices: what they run, what they should, and how they stand",
+		Use:   "get [devices] [NAME...]",
+		Short: "List devices: what they run, what they should, and how they stand",
 		Example: "  kubectl firmware get --class NIC --behind\n" +
 			"  kubectl firmware get --node gpu-017 -o wide\n" +
 			"  kubectl firmware get --model 15b3:101d --version 22.39.1002 -o name",
@@ -48,7 +48,7 @@ func (s *session) getCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.held, "held", false, "devices of nodes that a failed job keeps out of service")
 	out := outputOf(c, true)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) > 0 && slices.Contains([]string{"devices", "device", "ndev", "nodedevices"}, args[0]) {
+		if len(args) > 0 && args[0] == "devices" {
 			args = args[1:]
 		}
 		f.names = args
@@ -207,7 +207,7 @@ func (s *session) missed(ctx context.Context, api client.Reader, f getOptions, o
 			return err
 		}
 		if !slices.Contains(names, name) {
-			return noSuch("device", name, names)
+			return noSuch("device", "ndev", name, names)
 		}
 	}
 	if f.node != "" && len(out.Items) == 0 {
@@ -216,7 +216,7 @@ func (s *session) missed(ctx context.Context, api client.Reader, f getOptions, o
 			return err
 		}
 		if !slices.Contains(names, f.node) {
-			return noSuch("node", f.node, names)
+			return noSuch("node", "nfw", f.node, names)
 		}
 	}
 	return nil
@@ -239,10 +239,10 @@ func foundOf(d *v1alpha1.NodeDevice, standing string, whole bool) foundDevice {
 	if d.Spec.Firmware != nil {
 		out.desired = d.Spec.Firmware.Version
 	}
-	if c := condition(d.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionReady); c != nil {
 		out.state, out.why = c.Reason, c.Message
 	}
-	if c := condition(d.Status.Conditions, v1alpha1.ConditionBlocked); c != nil {
+	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked); c != nil {
 		out.state, out.why = c.Reason, c.Message
 	}
 	if whole {

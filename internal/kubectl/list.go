@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/trim"
 )
 
 // pageSize is how many objects are asked for at once.
@@ -41,12 +40,9 @@ func selector(s fields.Set) fields.Selector {
 	return s.AsSelector()
 }
 
-// all lists every object of a kind that has those fields, without what no verb reads.
+// all lists every object of a kind that has those fields.
 func all[O client.Object](ctx context.Context, c client.Reader, list client.ObjectList, fieldsAre fields.Set) (out []O, err error) {
 	err = each(ctx, c, list, fieldsAre, func(o O) error {
-		if _, err := trim.Object(o); err != nil {
-			return err
-		}
 		out = append(out, o)
 		return nil
 	})
@@ -62,11 +58,6 @@ func namesOf(ctx context.Context, c client.Reader, kind string) (out []string, e
 		return nil
 	})
 	return out, err
-}
-
-// condition of that type; nil where there is none.
-func condition(all []metav1.Condition, kind string) *metav1.Condition {
-	return meta.FindStatusCondition(all, kind)
 }
 
 // is reports whether the condition of that type is True.

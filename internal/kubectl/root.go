@@ -24,54 +24,39 @@ import (
 // patience is how long the API server has to answer one request, where --request-timeout says nothing.
 const patience = 30 * time.Second
 
-// Options are what a program gives the command.
-type Options struct {
-	genericiooptions.IOStreams
-	// Now is the clock by which ages are told.
-	Now func() time.Time
-}
-
 // Run runs the command with the arguments. It returns the exit code: 0, or 1 where something went wrong, which is said on the error stream,
 // and 130 where the person interrupted it.
-func Run(ctx context.Context, args []string, o Options) int {
-	s := &session{Options: o, flags: genericclioptions.NewConfigFlags(true)}
+func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
+	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true)}
 	c := s.root()
 	c.SetArgs(args)
-	c.SetIn(o.In)
-	c.SetOut(o.Out)
-	c.SetErr(o.ErrOut)
+	c.SetIn(s.In)
+	c.SetOut(s.Out)
+	c.SetErr(s.ErrOut)
 	err := c.ExecuteContext(ctx)
-	var code exitCode
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &code):
-		return int(code)
 	case ctx.Err() != nil:
 		return 130
 	}
-	fmt.Fprintln(o.ErrOut, "Error:", s.explain(err))
+	s.say("Error: %s", s.explain(err))
 	return 1
 }
 
-// exitCode is the exit code of a command that has said all there is to say.
-type exitCode int
-
-func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
 // session is one call of the command.
 type session struct {
-	Options
+	genericiooptions.IOStreams
 	flags  *genericclioptions.ConfigFlags
 	config *rest.Config
-	api    client.WithWatch
+	api    client.Reader
 }
 
 func (s *session) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "kubectl-firmware",
-		Short: "See and steer the firmware of the nodes of a cluster",
-		Long: "See and steer the firmware of the nodes of a cluster.\n\n" +
+		Short: "See the firmware of the nodes of a cluster",
+		Long: "See the firmware of the nodes of a cluster.\n\n" +
 			"What is asked for is printed to standard output, and what there is to say about it to standard error.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl firmware"},
 		Version:       version.Current(),
@@ -79,21 +64,19 @@ func (s *session) root() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	s.flags.AddFlags(c.PersistentFlags())
-	for _, unused := range []string{"namespace"} { // every kind is cluster-scoped
-		_ = c.PersistentFlags().MarkHidden(unused)
-	}
+	_ = c.PersistentFlags().MarkHidden("namespace") // every kind is cluster-scoped
 	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand())
 	return c
 }
 
-// scheme knows the kinds that the command reads and writes.
+// scheme knows the kinds that the command reads.
 func scheme() (*runtime.Scheme, error) {
 	out := runtime.NewScheme()
 	return out, errors.Join(clientgoscheme.AddToScheme(out), v1alpha1.AddToScheme(out))
 }
 
 // connect makes the client of the session. It asks nothing of the API server.
-func (s *session) connect() (client.WithWatch, error) {
+func (s *session) connect() (client.Reader, error) {
 	if s.api != nil {
 		return s.api, nil
 	}
@@ -112,7 +95,7 @@ func (s *session) connect() (client.WithWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register kinds: %w", err)
 	}
-	api, err := client.NewWithWatch(config, client.Options{Scheme: kinds})
+	api, err := client.New(config, client.Options{Scheme: kinds})
 	if err != nil {
 		return nil, err
 	}

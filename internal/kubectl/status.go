@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -96,7 +95,7 @@ func (s *session) statusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return out.print(s.Out, f.status(s.Now()))
+		return out.print(s.Out, f.status())
 	}
 	return c
 }
@@ -143,17 +142,17 @@ func gatherFleet(ctx context.Context, api client.Reader) (f fleet, err error) {
 func concern(conditions []metav1.Condition) *metav1.Condition {
 	for _, kind := range []string{v1alpha1.ConditionHeld, v1alpha1.ConditionStalled, v1alpha1.ConditionPinsUnmatched, v1alpha1.ConditionDegraded} {
 		if is(conditions, kind) {
-			return condition(conditions, kind)
+			return meta.FindStatusCondition(conditions, kind)
 		}
 	}
-	if c := condition(conditions, v1alpha1.ConditionDaemonReady); c != nil && c.Status == metav1.ConditionFalse {
+	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionDaemonReady); c != nil && c.Status == metav1.ConditionFalse {
 		return c
 	}
 	return nil
 }
 
-// status is pure.
-func (f *fleet) status(time.Time) *FleetStatus {
+// status says what the objects say together.
+func (f *fleet) status() *FleetStatus {
 	out := &FleetStatus{
 		TypeMeta: metav1.TypeMeta{APIVersion: resultVersion, Kind: "FleetStatus"}, Nodes: f.count,
 		Pools: []PoolStatus{}, Templates: []TemplateStatus{}, Versions: f.versions(), Attention: f.attention(),
@@ -182,7 +181,7 @@ func (f *fleet) status(time.Time) *FleetStatus {
 	}
 	for _, t := range f.templates {
 		row := TemplateStatus{Name: t.Name, Devices: t.Status.Devices}
-		if c := condition(t.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+		if c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady); c != nil {
 			row.Reason = c.Reason
 		}
 		out.Templates = append(out.Templates, row)
@@ -238,7 +237,7 @@ func (f *fleet) attention() []Attention {
 	}
 	for _, q := range f.quarantines {
 		if quarantine.InForce(q, "") {
-			add("quarantine", q.Name, condition(q.Status.Conditions, v1alpha1.ConditionReady), "kubectl firmware why quarantine/"+q.Name)
+			add("quarantine", q.Name, meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionReady), "kubectl firmware why quarantine/"+q.Name)
 		}
 	}
 	for _, n := range f.nodes {
@@ -354,11 +353,3 @@ func (f *FleetStatus) needs(p page) error {
 
 // stamp is a time for people, in their own zone.
 func stamp(t *metav1.Time) string { return t.Local().Format("2006-01-02 15:04") }
-
-// ago is how long ago something was.
-func ago(t metav1.Time, now time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return duration.HumanDuration(now.Sub(t.Time)) + " ago"
-}

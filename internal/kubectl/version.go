@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,6 +62,8 @@ func (s *session) versionCommand() *cobra.Command {
 			return err
 		}
 		switch {
+		case apierrors.IsForbidden(failed): // no role of deploy/ lets a person see pods
+			s.say("The versions of the operator and the daemons were not read: %s", forbidden(failed))
 		case failed != nil:
 			return failed
 		case !clientOnly && len(v.Pods) == 0:

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -116,12 +117,13 @@ func (s *session) whyCommand() *cobra.Command {
 // lookUp finds the object that a person means by a name, or by kind/name.
 func lookUp(ctx context.Context, api client.Reader, named string) (client.Object, error) {
 	word, name, slash := strings.Cut(named, "/")
+	word, _, _ = strings.Cut(strings.ToLower(word), ".") // -o name prints nodedevice.nodefirmware.io/NAME
 	if !slash {
 		name = named
 	}
-	known := []string{}
+	var tried, kinds, short []string
 	for _, k := range askable {
-		if slash && !slices.Contains(k.words, strings.TrimSuffix(strings.ToLower(word), "s")) || !slash && !k.bare {
+		if slash && !slices.Contains(k.words, word) || !slash && !k.bare {
 			continue
 		}
 		o := k.empty()
@@ -132,19 +134,20 @@ func lookUp(ctx context.Context, api client.Reader, named string) (client.Object
 		if !apierrors.IsNotFound(err) || isMissingKind(err) {
 			return nil, err
 		}
-		names, err := namesOf(ctx, api, k.kind)
+		tried, kinds, short = append(tried, k.words[0]), append(kinds, k.kind), append(short, k.words[2])
+	}
+	if tried == nil {
+		return nil, fmt.Errorf("%q: there is no kind %q; name a node, device, job, policy, template, source, quarantine or catalog", named, word)
+	}
+	var known []string
+	for _, kind := range kinds {
+		names, err := namesOf(ctx, api, kind)
 		if err != nil {
 			return nil, err
 		}
 		known = append(known, names...)
-		if slash {
-			return nil, noSuch(k.words[0], name, known)
-		}
 	}
-	if slash {
-		return nil, fmt.Errorf("%q: there is no kind %q; name a node, device, job, policy, template, source, quarantine or catalog", named, word)
-	}
-	return nil, noSuch("node, device or job", name, known)
+	return nil, noSuch(strings.Join(tried, " or "), strings.Join(short, ","), name, known)
 }
 
 // gathering reads the objects of a chain. The first error ends it, but a missing object, which says something too, does not.
@@ -207,7 +210,7 @@ func deciding(conditions []metav1.Condition) metav1.Condition {
 	if c := concern(conditions); c != nil {
 		return *c
 	}
-	if c := condition(conditions, v1alpha1.ConditionReady); c != nil {
+	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); c != nil {
 		return *c
 	}
 	return metav1.Condition{Reason: v1alpha1.ReasonPending, Message: "Nothing has looked at it yet. Is the operator running?"}
@@ -220,10 +223,7 @@ func explanation(of string, c metav1.Condition, chain []Link) *Explanation {
 		e.Chain = []Link{}
 	}
 	said, ways := wayout.Ways(c.Message)
-	e.Sentence = said
-	for _, w := range ways {
-		e.Next = append(e.Next, wayout.Way{Purpose: w.Purpose, Command: wayout.Verb(w.Command)})
-	}
+	e.Sentence, e.Next = said, append(e.Next, ways...)
 	return e
 }
 
@@ -264,7 +264,7 @@ func (g *gathering) device(d *v1alpha1.NodeDevice) *Explanation {
 	c := deciding(d.Status.Conditions)
 	for _, kind := range []string{v1alpha1.ConditionConflict, v1alpha1.ConditionBlocked} {
 		if is(d.Status.Conditions, kind) {
-			return explanation("device/"+d.Name, *condition(d.Status.Conditions, kind), chain)
+			return explanation("device/"+d.Name, *meta.FindStatusCondition(d.Status.Conditions, kind), chain)
 		}
 	}
 	for _, j := range g.jobsOf(d.Spec.NodeName) {
@@ -313,7 +313,7 @@ func (g *gathering) job(j *v1alpha1.FirmwareJob) *Explanation {
 
 // waiting is why a job is not admitted.
 func waiting(j *v1alpha1.FirmwareJob, otherwise metav1.Condition) metav1.Condition {
-	if c := condition(j.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil {
+	if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil {
 		return *c
 	}
 	return otherwise

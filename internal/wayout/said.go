@@ -34,29 +34,3 @@ func Ways(message string) (said string, ways []Way) {
 		message = message[at[1]:]
 	}
 }
-
-// verbs are the commands of this package as the verbs of kubectl firmware that do the same and leave who and why.
-var verbs = []struct {
-	command *regexp.Regexp
-	verb    string
-}{
-	{regexp.MustCompile(`^kubectl patch nfw ([^ ]+) --type merge -p "{\\"spec\\":{\\"requests\\":{\\"(retry|release|scan)\\":[^{}]+}}}"$`), "$2 $1"},
-	{regexp.MustCompile(`^kubectl patch rp ([^ ]+) --type merge -p (?:"{\\"spec\\":{\\"requests\\":{\\"resume\\":[^{}]+}}}"|'{"spec":{"state":"Active"}}')$`), "resume $1"},
-	{regexp.MustCompile(`^kubectl patch fwq ([^ ]+) --type merge -p '{"spec":{"state":"Lifted"}}'$`), "quarantine lift $1"},
-	{regexp.MustCompile(`^kubectl patch fwj ([^ ]+) --type merge -p '{"spec":{"cancel":{"mode":"Force"}}}'$`), "cancel $1 --force"},
-}
-
-// Verb is a command as a verb of kubectl firmware does it, and the command itself where none does. Several commands that follow each other
-// are translated one by one.
-func Verb(command string) string {
-	parts := strings.Split(command, " && ")
-	for i, part := range parts {
-		for _, v := range verbs {
-			if v.command.MatchString(part) {
-				parts[i] = "kubectl firmware " + v.command.ReplaceAllString(part, v.verb)
-				break
-			}
-		}
-	}
-	return strings.Join(parts, " && ")
-}

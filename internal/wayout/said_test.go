@@ -52,24 +52,6 @@ func TestEveryWayOutIsFoundInAMessage(t *testing.T) {
 	}
 }
 
-func TestVerbsOfThePluginDoWhatCommandsDo(t *testing.T) {
-	for command, want := range map[string]string{
-		wayout.Retry("n1"): "kubectl firmware retry n1",
-		wayout.Request("nfw", "n1.example", "release"):                  "kubectl firmware release n1.example",
-		wayout.Request("nfw", "n1", "scan"):                             "kubectl firmware scan n1",
-		wayout.Request("nfw", "n1", "adopt"):                            wayout.Request("nfw", "n1", "adopt"),
-		wayout.Request("rp", "gpu", "resume"):                           "kubectl firmware resume gpu",
-		wayout.State("rp", "gpu", "Active"):                             "kubectl firmware resume gpu",
-		wayout.State("rp", "gpu", "Paused"):                             wayout.State("rp", "gpu", "Paused"),
-		wayout.State("fwq", "3b1f.a.b", "Lifted"):                       "kubectl firmware quarantine lift 3b1f.a.b",
-		wayout.Set("fwj", "j", `"cancel":{"mode":"Force"}`):             "kubectl firmware cancel j --force",
-		wayout.Retry("n1") + " && " + wayout.State("rp", "p", "Active"): "kubectl firmware retry n1 && kubectl firmware resume p",
-		wayout.Edit("fwt", "gpu"):                                       "kubectl edit fwt gpu",
-	} {
-		assert.Equal(t, want, wayout.Verb(command))
-	}
-}
-
 func FuzzWays(f *testing.F) {
 	f.Add("It waits. To go on: kubectl edit rp p  To stop: kubectl edit rp q.")
 	f.Fuzz(func(t *testing.T, message string) {
