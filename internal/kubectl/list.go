@@ -21,7 +21,7 @@ const pageSize = 500
 func each[O client.Object](ctx context.Context, c client.Reader, list client.ObjectList, fieldsAre fields.Set, do func(O) error) error {
 	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		page := list.DeepCopyObject().(client.ObjectList)
-		return page, c.List(ctx, page, &client.ListOptions{Raw: &o, FieldSelector: selector(fieldsAre)})
+		return page, c.List(ctx, page, &client.ListOptions{Raw: &o, Limit: o.Limit, Continue: o.Continue, FieldSelector: selector(fieldsAre)})
 	})
 	p.PageSize, p.PageBufferSize = pageSize, 2
 	return p.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/child"
+	"github.com/nodefirmware/node-firmware-operator/internal/version"
+)
+
+// program builds the command.
+func program(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, child.Build(dir, "kubectl-firmware"))
+	return filepath.Join(dir, "kubectl-firmware")
+}
+
+// start is the program as a person runs it: with nothing but the address of an API server.
+func start(t testing.TB, path, server string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(t.Context(), path, append(args, "--server", server)...)
+	c.Env = []string{"HOME=/nonexistent", "KUBECONFIG=/dev/null"}
+	return c
+}
+
+// fleet serves that many devices as an API server does, a page at a time, from memory.
+func fleet(t testing.TB, devices int) *httptest.Server {
+	t.Helper()
+	const most = 500
+	var pages [][]byte
+	for first := 0; first < devices; first += most {
+		list := v1alpha1.NodeDeviceList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeDeviceList"}}
+		for i := first; i < min(first+most, devices); i++ {
+			list.Items = append(list.Items, device(i))
+		}
+		if list.ResourceVersion = "1"; first+most < devices {
+			list.Continue = strconv.Itoa(len(pages) + 1)
+		}
+		page, err := json.Marshal(list)
+		require.NoError(t, err)
+		pages = append(pages, page)
+	}
+	mux := http.NewServeMux()
+	answer := func(path string, body any) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			assert.NoError(t, json.NewEncoder(w).Encode(body))
+		})
+	}
+	version := metav1.GroupVersionForDiscovery{GroupVersion: v1alpha1.GroupVersion.String(), Version: v1alpha1.GroupVersion.Version}
+	answer("/api", metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"}})
+	group := metav1.APIGroup{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: v1alpha1.GroupName,
+		Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version,
+	}
+	answer("/apis", metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group}})
+	answer("/apis/"+v1alpha1.GroupName, group)
+	answer("/apis/"+v1alpha1.GroupVersion.String(), metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: v1alpha1.GroupVersion.String(),
+		APIResources: []metav1.APIResource{{Name: "nodedevices", SingularName: "nodedevice", Kind: "NodeDevice", Verbs: metav1.Verbs{"get", "list"}}},
+	})
+	mux.HandleFunc("GET /apis/"+v1alpha1.GroupVersion.String()+"/nodedevices", func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, strconv.Itoa(most), r.URL.Query().Get("limit"))
+		at := 0
+		if from := r.URL.Query().Get("continue"); from != "" {
+			var err error
+			at, err = strconv.Atoi(from)
+			assert.NoError(t, err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(pages[at])
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// device is as large as those of a real cluster: 3 KiB, a third of it what the API server notes of its fields.
+func device(i int) v1alpha1.NodeDevice {
+	at := metav1.NewTime(time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC))
+	node := fmt.Sprintf("gpu-%04d", i/8)
+	name := fmt.Sprintf("%s-nic-b83fd2%06x", node, i)
+	condition := func(kind, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message, ObservedGeneration: 3, LastTransitionTime: at}
+	}
+	fields := func(n int) *metav1.FieldsV1 {
+		return &metav1.FieldsV1{Raw: []byte(`{"f:status":{` + strings.TrimSuffix(strings.Repeat(`"f:firmware":{"f:running":{}},`, n), ",") + `}}`)}
+	}
+	digest := v1alpha1.Digest("sha256:" + strings.Repeat("3b", 32))
+	origin := []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "gpu-pool", UID: "6a1f9a0a-3a39-4a44-9a43-5b4d8b6e7f10", Generation: 3, Rule: "cx6dx"}}
+	return v1alpha1.NodeDevice{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: "6a1f9a0a-3a39-4a44-9a43-5b4d8b6e7f11", ResourceVersion: strconv.Itoa(i), Generation: 3, CreationTimestamp: at,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeFirmware", Name: node, UID: "6a1f9a0a-3a39-4a44-9a43-5b4d8b6e7f12"}},
+			ManagedFields: []metav1.ManagedFieldsEntry{
+				{Manager: "firmware-operator", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "nodefirmware.io/v1alpha1", Time: &at, FieldsType: "FieldsV1", FieldsV1: fields(10)},
+				{Manager: "firmware-daemon", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "nodefirmware.io/v1alpha1", Time: &at, FieldsType: "FieldsV1", FieldsV1: fields(30)},
+			},
+		},
+		Spec: v1alpha1.NodeDeviceSpec{NodeName: node, Firmware: &v1alpha1.DesiredFirmware{Version: "22.41.1000", Digest: digest}, Origin: origin},
+		Status: v1alpha1.NodeDeviceStatus{
+			ObservedGeneration: 3, Class: v1alpha1.ClassNIC, UniqueID: name, Vendor: "NVIDIA", Model: "ConnectX-6 Dx", PCIID: "15b3:101d", SubsystemID: "15b3:0016",
+			BoardID: "MT_0000000359", SerialNumber: "MT2137X01234", PCIAddress: "0000:3b:00.0",
+			Ports: []v1alpha1.DevicePort{{PCIAddress: "0000:3b:00.0", NetDevice: "ens1f0np0", LinkType: "Ethernet"}, {PCIAddress: "0000:3b:00.1", NetDevice: "ens1f1np1", LinkType: "Ethernet"}},
+			Firmware: &v1alpha1.ObservedFirmware{Running: "22.41.1000", Stored: "22.41.1000", Driver: "mstflint", VersionFormat: v1alpha1.VersionFormatDotted},
+			Applied:  &v1alpha1.AppliedFirmware{Digest: digest, Origin: origin, BootID: "6a1f9a0a-3a39-4a44-9a43-5b4d8b6e7f13", Time: at},
+			Conditions: []metav1.Condition{condition(v1alpha1.ConditionReady, v1alpha1.ReasonUpToDate, "Runs 22.41.1000 as desired."),
+				condition(v1alpha1.ConditionInspected, v1alpha1.ReasonSucceeded, "Read with the driver mstflint.")},
+		},
+	}
+}
+
+// TestProgram: what a shell sees of the command.
+func TestProgram(t *testing.T) {
+	path, server := program(t), fleet(t, 1200)
+	t.Run("prints to standard output, and nothing to standard error", func(t *testing.T) {
+		var said strings.Builder
+		c := start(t, path, server.URL, "get")
+		c.Stderr = &said
+		out, err := c.Output()
+		require.NoError(t, err, said.String())
+		assert.Equal(t, 1201, strings.Count(string(out), "\n"))
+		assert.Regexp(t, `(?m)^gpu-0149-nic-b83fd20004af +NIC +22\.41\.1000 +22\.41\.1000 +UpToDate$`, string(out))
+		assert.Empty(t, said.String())
+	})
+	t.Run("ends quietly where nobody reads on", func(t *testing.T) {
+		var said strings.Builder
+		reader, writer, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, reader.Close())
+		c := start(t, path, server.URL, "get")
+		c.Stdout, c.Stderr = writer, &said
+		err = c.Run()
+		require.NoError(t, writer.Close())
+		var ended *exec.ExitError
+		require.ErrorAs(t, err, &ended)
+		assert.Equal(t, syscall.SIGPIPE, ended.Sys().(syscall.WaitStatus).Signal())
+		assert.Empty(t, said.String())
+	})
+	t.Run("fails with 1 and says why", func(t *testing.T) {
+		var said strings.Builder
+		c := start(t, path, "http://127.0.0.1:1", "get")
+		c.Stderr = &said
+		out, err := c.Output()
+		var ended *exec.ExitError
+		require.ErrorAs(t, err, &ended)
+		assert.Equal(t, 1, ended.ExitCode())
+		assert.Empty(t, out)
+		assert.Regexp(t, `^Error: the cluster at http://127\.0\.0\.1:1 does not answer: .*kubectl cluster-info\n$`, said.String())
+	})
+	t.Run("needs no cluster for its own version", func(t *testing.T) {
+		out, err := start(t, path, "http://127.0.0.1:1", "version", "--client").Output()
+		require.NoError(t, err)
+		assert.Regexp(t, `(?m)^client +`+version.Current()+` +-$`, string(out))
+	})
+}
+
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
+
+// BenchmarkGet: the whole program, against an API server that answers at once.
+func BenchmarkGet(b *testing.B) {
+	path, devices := program(b), bench.Size(40_000, 1000)
+	server := fleet(b, devices)
+	var peak int64
+	var cpu time.Duration
+	for b.Loop() {
+		c := start(b, path, server.URL, "get")
+		out, err := c.Output()
+		require.NoError(b, err)
+		require.Equal(b, devices+1, strings.Count(string(out), "\n"))
+		peak = max(peak, c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
+		cpu += c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	}
+	b.ReportMetric(float64(peak)/1024, "peak-MiB")
+	b.ReportMetric(cpu.Seconds()/float64(b.N), "cpu-s/op")
+	require.Less(b, peak, int64(150<<10), "KiB of memory")
+}
