@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -18,24 +17,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/deploy"
 )
 
 // explain says what is wrong and what to do next, of an error that the API server or the way to it caused.
 func (s *session) explain(err error) string {
 	var unreachable *url.Error
-	var refused net.Error
-	var missing *meta.NoKindMatchError
 	switch {
-	case errors.As(err, &missing) && missing.GroupKind.Group == v1alpha1.GroupName, isMissingKind(err):
+	case meta.IsNoMatchError(err), isMissingKind(err):
 		return fmt.Sprintf("node-firmware-operator is not installed in %s: %v. Choose another cluster with --context, or install it: docs/install.md",
 			s.cluster(), err)
 	case apierrors.IsForbidden(err):
 		return forbidden(err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Sprintf("%s does not accept who you are: %v. Log in again, or name another user with --user", s.cluster(), err)
-	case errors.As(err, &unreachable) || errors.As(err, &refused) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Sprintf("%s does not answer: %v. Try again, or compare with: kubectl cluster-info", s.cluster(), err)
 	}
 	return err.Error()

@@ -3,6 +3,7 @@ package kubectl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ type Explanation struct {
 	Sentence string `json:"sentence"`
 	// Chain is what led there, the cause first.
 	Chain []Link `json:"chain"`
-	// Next are the commands that change it, by purpose; none where it goes on by itself.
+	// Next are the commands that change it, by purpose: its own, or else those of what led there; none where it goes on by itself.
 	Next []wayout.Way `json:"next"`
 }
 
@@ -41,6 +42,8 @@ type Link struct {
 	Of     string `json:"of"`
 	Reason string `json:"reason,omitempty"`
 	Says   string `json:"says"`
+	// ways are the commands that it names.
+	ways []wayout.Way
 }
 
 // DeepCopyObject makes a result printable; nothing changes it.
@@ -91,7 +94,12 @@ func (s *session) whyCommand() *cobra.Command {
 		Short: "Say why a node, a device or a job is as it is, what led there, and what to type next",
 		Example: "  kubectl firmware why gpu-017\n" +
 			"  kubectl firmware why policy/gpu",
-		Args:              cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name one object, such as: kubectl firmware why gpu-017")
+			}
+			return nil
+		},
 		ValidArgsFunction: s.completeNames("NodeFirmware", "FirmwareJob", "NodeDevice"),
 	}
 	out := outputOf(c, false)
@@ -224,6 +232,13 @@ func explanation(of string, c metav1.Condition, chain []Link) *Explanation {
 	}
 	said, ways := wayout.Ways(c.Message)
 	e.Sentence, e.Next = said, append(e.Next, ways...)
+	for _, l := range e.Chain {
+		for _, w := range l.ways {
+			if len(ways) == 0 && !slices.Contains(e.Next, w) {
+				e.Next = append(e.Next, w)
+			}
+		}
+	}
 	return e
 }
 
@@ -231,9 +246,12 @@ func explanation(of string, c metav1.Condition, chain []Link) *Explanation {
 func link(o client.Object) Link {
 	kind, conditions := described(o)
 	c := deciding(conditions)
-	said, _ := wayout.Ways(c.Message)
-	return Link{kind + "/" + o.GetName(), c.Reason, said}
+	said, ways := wayout.Ways(c.Message)
+	return Link{kind + "/" + o.GetName(), c.Reason, said, ways}
 }
+
+// link is an object of the chain of another one.
+func (e *Explanation) link() Link { return Link{e.Of, e.Reason, e.Sentence, e.Next} }
 
 // node: what it does now or is held by, or else its devices that are not done.
 func (g *gathering) node(n *v1alpha1.NodeFirmware) *Explanation {
@@ -245,7 +263,7 @@ func (g *gathering) node(n *v1alpha1.NodeFirmware) *Explanation {
 			if n.Status.HeldBy == "" && !j.MayBegin() { // what the job waits for is why the node is as it is
 				c = waiting(j, c)
 			}
-			return explanation("node/"+n.Name, c, append(e.Chain, link(j)))
+			return explanation("node/"+n.Name, c, append(e.Chain, e.link()))
 		}
 	}
 	var chain []Link
@@ -277,7 +295,7 @@ func (g *gathering) device(d *v1alpha1.NodeDevice) *Explanation {
 		if !j.Ended() && !j.MayBegin() {
 			c = waiting(j, c)
 		}
-		return explanation("device/"+d.Name, c, append(append(chain, e.Chain...), link(j)))
+		return explanation("device/"+d.Name, c, append(append(chain, e.Chain...), e.link()))
 	}
 	return explanation("device/"+d.Name, c, chain)
 }
@@ -292,8 +310,8 @@ func (g *gathering) job(j *v1alpha1.FirmwareJob) *Explanation {
 			chain = append(chain, link(p))
 			for _, r := range p.Status.Rollouts {
 				if slices.ContainsFunc(j.Spec.Task.Devices, func(t v1alpha1.TaskDevice) bool { return t.Digest == r.Digest && t.Model == r.Model }) {
-					said, _ := wayout.Ways(r.Message)
-					chain = append(chain, Link{"policy/" + p.Name, "wave " + r.Wave, said})
+					said, ways := wayout.Ways(r.Message)
+					chain = append(chain, Link{"policy/" + p.Name, "wave " + r.Wave, said, ways})
 				}
 			}
 		}
@@ -306,7 +324,7 @@ func (g *gathering) job(j *v1alpha1.FirmwareJob) *Explanation {
 		if step.Device != "" {
 			at += " of " + step.Device
 		}
-		chain = append(chain, Link{at, string(step.State), step.Message})
+		chain = append(chain, Link{Of: at, Reason: string(step.State), Says: step.Message})
 	}
 	return explanation("job/"+j.Name, c, chain)
 }
@@ -329,7 +347,7 @@ func (g *gathering) wanted(d *v1alpha1.NodeDevice) (out []Link) {
 		if by.Kind == v1alpha1.OriginPin {
 			kind = "pin of node/"
 		}
-		out = append(out, Link{kind + by.Name, "", fmt.Sprintf("rule %s wants %s on %s", by.Rule, d.Spec.Firmware.Version, d.Name)})
+		out = append(out, Link{Of: kind + by.Name, Says: fmt.Sprintf("rule %s wants %s on %s", by.Rule, d.Spec.Firmware.Version, d.Name)})
 	}
 	source := &v1alpha1.FirmwareSource{}
 	if name := d.Spec.SourceName(); g.get(source, name) {
@@ -337,7 +355,7 @@ func (g *gathering) wanted(d *v1alpha1.NodeDevice) (out []Link) {
 			out = append(out, link(source))
 		}
 	} else if name != "" && g.err == nil {
-		out = append(out, Link{"source/" + name, v1alpha1.ReasonSourceNotFound, "it does not exist"})
+		out = append(out, Link{Of: "source/" + name, Reason: v1alpha1.ReasonSourceNotFound, Says: "it does not exist"})
 	}
 	return out
 }
