@@ -316,6 +316,28 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 	})
 }
 
+// TestThePageShowsWhatIsPrinted: each command of docs/kubectl-firmware.md with its output is in the files that the test above compares.
+func TestThePageShowsWhatIsPrinted(t *testing.T) {
+	var printed strings.Builder
+	for _, file := range []string{"status", "get", "why", "wrong"} {
+		text, err := os.ReadFile("testdata/" + file + ".golden")
+		require.NoError(t, err)
+		printed.Write(text)
+	}
+	all := strings.ReplaceAll(printed.String(), "(error stream) ", "")
+	page, err := os.ReadFile("../../docs/kubectl-firmware.md")
+	require.NoError(t, err)
+	shown := 0
+	for i, block := range strings.Split(string(page), "```console\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		for _, command := range strings.Split(block, "$ kubectl ")[1:] {
+			shown++
+			assert.Contains(t, all, "$ kubectl "+command+"\n", "block %d", i)
+		}
+	}
+	assert.Equal(t, 5, shown)
+}
+
 func TestWhoMayNotReadIsToldWhichRoleMay(t *testing.T) {
 	env := apitest.New(t)
 	access := viewer(t, env, "")
