@@ -102,7 +102,7 @@ func device(i int) v1alpha1.NodeDevice {
 		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message, ObservedGeneration: 3, LastTransitionTime: at}
 	}
 	fields := func(n int) *metav1.FieldsV1 {
-		return &metav1.FieldsV1{Raw: []byte(`{"f:status":{` + strings.TrimSuffix(strings.Repeat(`"f:firmware":{"f:running":{}},`, n), ",") + `}}`)}
+		return metav1.NewFieldsV1(`{"f:status":{` + strings.TrimSuffix(strings.Repeat(`"f:firmware":{"f:running":{}},`, n), ",") + `}}`)
 	}
 	digest := v1alpha1.Digest("sha256:" + strings.Repeat("3b", 32))
 	origin := []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "gpu-pool", UID: "6a1f9a0a-3a39-4a44-9a43-5b4d8b6e7f10", Generation: 3, Rule: "cx6dx"}}

@@ -65,48 +65,44 @@ var refusal = regexp.MustCompile(`User "([^"]+)" cannot (\w+) resource "([a-z]+)
 // forbidden names the right that is missing, and the role that has it.
 func forbidden(err error) string {
 	said := refusal.FindStringSubmatch(err.Error())
-	if said == nil { // an admission policy, which says what to do
+	if said == nil { // another authorizer, in words of its own
 		return err.Error()
 	}
 	user, verb, resource, group := said[1], said[2], said[3], said[4]
 	out := fmt.Sprintf("user %s may not %s %s", user, verb, resource)
-	roles, failed := rolesWith(verb, group, resource)
-	if failed != nil || len(roles) == 0 {
+	role, failed := roleWith(verb, group, resource)
+	if failed != nil || role == "" {
 		return out + ". Ask who administers the cluster for that right"
 	}
-	return fmt.Sprintf("%s. The ClusterRole %s has that right. Who administers the cluster gives it with: kubectl create clusterrolebinding %s-%s --clusterrole=%s --user=%q",
-		out, strings.Join(roles, " or "), roles[0], strings.NewReplacer(":", "-", "@", "-").Replace(user), roles[0], user)
+	return fmt.Sprintf("%s. The ClusterRole %s has that right. Who administers the cluster gives it with: kubectl create clusterrolebinding %[2]s-%[3]s --clusterrole=%[2]s --user=%[4]q",
+		out, role, strings.NewReplacer(":", "-", "@", "-").Replace(user), user)
 }
 
 // forPeople are the roles that a person may have.
 var forPeople = regexp.MustCompile(`^node-firmware-([a-z]+-editor|viewer|admin)$`)
 
-// rolesWith are the roles for people in deploy/ that have a right, the narrowest first.
-func rolesWith(verb, group, resource string) ([]string, error) {
+// roleWith is the narrowest role for people in deploy/ that has a right, which is the first; empty where none has it.
+func roleWith(verb, group, resource string) (string, error) {
 	objects, err := deploy.Objects(deploy.RBAC)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	var out []string
 	for _, o := range objects {
 		if o.GetKind() != "ClusterRole" || !forPeople.MatchString(o.GetName()) {
 			continue
 		}
 		var role rbacv1.ClusterRole
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
-			return nil, err
+			return "", err
 		}
 		if slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
 			return slices.Contains(r.Verbs, verb) && slices.Contains(r.APIGroups, group) &&
 				(slices.Contains(r.Resources, resource) || slices.Contains(r.Resources, rbacv1.ResourceAll))
 		}) {
-			out = append(out, role.Name)
+			return role.Name, nil
 		}
 	}
-	if len(out) > 2 { // every role may read; the first is the one for that
-		out = out[:1]
-	}
-	return out, nil
+	return "", nil
 }
 
 // noSuch says that there is no object of that name, and which one may be meant. Resource is what kubectl calls them.

@@ -358,10 +358,7 @@ func (t tally) add(devices []v1alpha1.NodeDevice) {
 			k = &kind{ComponentKey: c, format: inventory.FormatDotted, running: map[string]int32{}}
 			t[c] = k
 		}
-		running := ""
-		if s.Firmware != nil {
-			running = s.Firmware.Running
-		}
+		running := s.Running()
 		if running != "" && s.Firmware.VersionFormat != v1alpha1.VersionFormatDotted {
 			k.format = inventory.FormatPlain
 		}
