@@ -335,11 +335,6 @@ func (s *NodeDeviceStatus) IsUnhealthy() bool {
 	return s.Failure != nil && s.Failure.Digest == "" && s.Failure.Reason != ReasonRestored
 }
 
-// Component is the component of a catalog that the device is one of.
-func (s *NodeDeviceStatus) Component() ComponentKey {
-	return ComponentKey{Class: s.Class, Vendor: s.Vendor, Model: s.Model, PCIID: s.PCIID, SubsystemID: s.SubsystemID, BoardID: s.BoardID}
-}
-
 // Running is the version that the device runs; empty where it could not be read.
 func (s *NodeDeviceStatus) Running() string {
 	if s.Firmware == nil {
