@@ -221,36 +221,40 @@ func (f *fleet) versions() []VersionStatus {
 // attention lists what needs a person: pools before nodes, because a pool that stands still is why nodes wait.
 func (f *fleet) attention() []Attention {
 	out := []Attention{}
-	add := func(kind, name string, c *metav1.Condition, next string) {
+	add := func(kind, name string, c *metav1.Condition) {
 		if c == nil {
 			return
 		}
 		at := slices.IndexFunc(out, func(a Attention) bool { return a.Kind == kind && kind == "node" && a.Reason == c.Reason })
 		if at < 0 {
-			out = append(out, Attention{Kind: kind, Names: []string{name}, Reason: c.Reason, Message: c.Message, Next: next})
+			asked := kind + "/" + name
+			if kind == "node" {
+				asked = name
+			}
+			out = append(out, Attention{Kind: kind, Names: []string{name}, Reason: c.Reason, Message: c.Message, Next: "kubectl firmware why " + asked})
 			return
 		}
 		out[at].Names = append(out[at].Names, name)
 	}
 	for _, p := range f.policies {
-		add("policy", p.Name, concern(p.Status.Conditions), "kubectl firmware why policy/"+p.Name)
+		add("policy", p.Name, concern(p.Status.Conditions))
 	}
 	for _, q := range f.quarantines {
 		if quarantine.InForce(q, "") {
-			add("quarantine", q.Name, meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionReady), "kubectl firmware why quarantine/"+q.Name)
+			add("quarantine", q.Name, meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionReady))
 		}
 	}
 	for _, n := range f.nodes {
-		add("node", n.Name, concern(n.Status.Conditions), "kubectl firmware why "+n.Name)
+		add("node", n.Name, concern(n.Status.Conditions))
 	}
 	for _, o := range f.sources {
-		add("source", o.Name, concern(o.Status.Conditions), "kubectl firmware why source/"+o.Name)
+		add("source", o.Name, concern(o.Status.Conditions))
 	}
 	for _, t := range f.templates {
-		add("template", t.Name, concern(t.Status.Conditions), "kubectl firmware why template/"+t.Name)
+		add("template", t.Name, concern(t.Status.Conditions))
 	}
 	for _, c := range f.catalogs {
-		add("catalog", c.Name, concern(c.Status.Conditions), "kubectl firmware why catalog/"+c.Name)
+		add("catalog", c.Name, concern(c.Status.Conditions))
 	}
 	return out
 }

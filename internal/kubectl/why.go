@@ -232,9 +232,12 @@ func explanation(of string, c metav1.Condition, chain []Link) *Explanation {
 	}
 	said, ways := wayout.Ways(c.Message)
 	e.Sentence, e.Next = said, append(e.Next, ways...)
+	if len(ways) > 0 {
+		return e
+	}
 	for _, l := range e.Chain {
 		for _, w := range l.ways {
-			if len(ways) == 0 && !slices.Contains(e.Next, w) {
+			if !slices.Contains(e.Next, w) {
 				e.Next = append(e.Next, w)
 			}
 		}
@@ -382,14 +385,18 @@ func (g *gathering) eachDevice(node string, do func(*v1alpha1.NodeDevice)) {
 	}
 }
 
-// policyOf is the RolloutPolicy that a node belongs to, as the operator decides it; nil where that cannot be read.
+// policyOf is the RolloutPolicy that a node belongs to, as the operator decides it; nil where the Node is gone or may not be read.
 func (g *gathering) policyOf(node string) *v1alpha1.RolloutPolicy {
 	if g.err != nil {
 		return nil
 	}
 	n := &corev1.Node{}
-	if err := g.api.Get(g.ctx, client.ObjectKey{Name: node}, n); err != nil {
+	switch err := g.api.Get(g.ctx, client.ObjectKey{Name: node}, n); {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		return nil // a viewer need not see Nodes; the job says what it waits for
+	case err != nil:
+		g.err = fmt.Errorf("read node %s: %w", node, err)
+		return nil
 	}
 	var list v1alpha1.RolloutPolicyList
 	if g.err = g.api.List(g.ctx, &list); g.err != nil {

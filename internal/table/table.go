@@ -38,7 +38,7 @@ func Write(w io.Writer, width int, header []string, rows [][]string, givesWay ..
 	for _, row := range all {
 		line.Reset()
 		for i, cell := range row {
-			cell = Cut(cell, widths[i])
+			cell = cut(cell, widths[i])
 			line.WriteString(cell)
 			if i < len(row)-1 {
 				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+gap))
@@ -72,8 +72,8 @@ func narrow(widths []int, width int, givesWay []int) {
 	}
 }
 
-// Cut shortens a text to a number of characters. The last of them says that it is cut.
-func Cut(s string, characters int) string {
+// cut shortens a text to a number of characters. The last of them says that it is cut.
+func cut(s string, characters int) string {
 	if utf8.RuneCountInString(s) <= characters {
 		return s
 	}

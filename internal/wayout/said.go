@@ -27,7 +27,9 @@ func Ways(message string) (said string, ways []Way) {
 		before := message[:at[0]]
 		from := 0
 		for _, end := range []string{". ", "  ", `' `, `" `} { // a command may be the end of a sentence
-			from = max(from, strings.LastIndex(before, end)+len(end)*min(1, strings.LastIndex(before, end)+1))
+			if at := strings.LastIndex(before, end); at >= 0 {
+				from = max(from, at+len(end))
+			}
 		}
 		ways = append(ways, Way{strings.TrimSpace(before[from:]), message[at[2]:at[3]]})
 		left.WriteString(before[:from])
