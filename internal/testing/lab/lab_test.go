@@ -40,9 +40,7 @@ var binDir string
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	flag.Parse()
-	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = flag.Set(parallel.Name, "99") // room is the bound; a test that waits for it must keep no subtest of another from running
-	}
+	_ = flag.Set("test.parallel", "99") // room is the bound; a test that waits for it must keep no subtest of another from running
 	dir, err := os.MkdirTemp("", "firmware-lab-bin-")
 	if err == nil {
 		binDir = dir
@@ -79,13 +77,16 @@ func (l *lines) String() string {
 
 // room is how many control planes and machines run at once: two cores bear more, but then each step takes longer than a person would wait. A
 // parallel test gives its place to others while its subtests run, so -parallel is no such bound.
-var room = semaphore.NewWeighted(10)
+var room = semaphore.NewWeighted(mostRoom)
+
+const mostRoom = 10
 
 // reserve waits until there is room for a lab, and keeps it until the test has ended.
 func reserve(t *testing.T, nodes int) {
 	t.Helper()
-	require.NoError(t, room.Acquire(t.Context(), int64(nodes)+1))
-	t.Cleanup(func() { room.Release(int64(nodes) + 1) })
+	share := min(int64(nodes)+1, mostRoom)
+	require.NoError(t, room.Acquire(t.Context(), share))
+	t.Cleanup(func() { room.Release(share) })
 }
 
 // startLab starts a lab that is closed, with nothing left behind, when the test ends.
