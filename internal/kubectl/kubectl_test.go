@@ -232,7 +232,7 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 		"status": {"status", "status -o wide"},
 		"get": {
 			"get", "get devices gpu-1-nic -o wide", "get --node gpu-1", "get --class disk", "get --model 144D:a80a", "get --model connectx", "get --version 22.39.2048",
-			"get --out-of-date", "get --behind", "get --vulnerable --node gpu-3", "get --held", "get --held --class Disk", "get --class NIC --version 22.41.1000 -o name",
+			"get --out-of-date", "get --behind", "get --vulnerable", "get --held", "get --held --class Disk", "get --held --node gpu-1", "get --class NIC --version 22.41.1000 -o name",
 		},
 		"why": {
 			"why gpu-2", "why gpu-4", "why gpu-1", "why device/gpu-2-nic", "why gpu-4-nic", "why job/gpu-3-1a2b3c4d", "why policy/gpu", "why source/cx6dx-2241", "why fws/cx6dx-2241",
