@@ -465,6 +465,24 @@ func requireFree(t *testing.T, r *command.ExecRunner, lock string) {
 	}, patience, tick)
 }
 
+// A process that was forked during a write has the lock open until it runs its own program, which takes long on a busy machine.
+func TestTheLockOfAnEndedWriteIsWaitedFor(t *testing.T) {
+	m := newMachine(t)
+	r, c := m.runner(t), command.Command{Argv: []string{"flash", m.file("f")}, Kind: command.Write, Lock: "card"}
+	publish(m.file("f.go"), "")
+	_, err := r.Run(t.Context(), c)
+	require.NoError(t, err)
+	locks, err := filepath.Glob(filepath.Join(m.state, "run", "*.lock"))
+	require.NoError(t, err)
+	require.Len(t, locks, 1)
+	held, err := os.Open(locks[0])
+	require.NoError(t, err)
+	require.NoError(t, syscall.Flock(int(held.Fd()), syscall.LOCK_SH))
+	time.AfterFunc(500*time.Millisecond, func() { assert.NoError(t, held.Close()) }) // longer than a write that runs is waited for
+	_, err = r.Run(t.Context(), c)
+	require.NoError(t, err)
+}
+
 // R002: process death never kills a write, and a later process knows that it still runs.
 func TestAWriteOutlivesTheKilledProcessThatStartedIt(t *testing.T) {
 	m := newMachine(t)

@@ -328,10 +328,16 @@ func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	// A WriteRunning, of this process or another, holds the lock of a write that just ended for an instant.
-	const attempts, pause = 20, 5 * time.Millisecond
-	for range attempts {
+	// A WriteRunning, of this process or another, holds the lock of a write that just ended for an instant. So does a process that was forked
+	// during the write: its parent goes on before the kernel closes the child's files (fs/exec.c, begin_new_exec), which takes long on a
+	// busy machine. Only what the tool left behind holds it longer.
+	const attempts, afterEnd, pause = 20, 1000, 5 * time.Millisecond
+	for attempt := 1; ; attempt++ {
 		if err = tryLock(f); !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		isOver := attempt >= attempts && (ctx.Err() != nil || !hasEnded(base))
+		if isOver || attempt >= afterEnd {
 			break
 		}
 		select {
@@ -350,14 +356,20 @@ func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
+// hasEnded reports whether the tool of the last write is known to have ended.
+func hasEnded(base string) bool {
+	w, err := readRecord(base)
+	return err == nil && w != nil && w.Ended != nil
+}
+
 func tryLock(f *os.File) error {
 	defer withoutForks()()
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
-// withoutForks waits until no process that this one forks is between its birth and its own program, and lets none be born until
+// withoutForks waits until no process that this one forks is between its birth and the call of its own program, and lets none be born until
 // the function that it returns is called. Until then such a process holds every file that is open here, also the lock of a write
-// that has ended, and on a busy machine for long.
+// that has ended, and on a busy machine for long. It holds them a little longer still, where only patience helps: see acquire.
 func withoutForks() (end func()) {
 	syscall.ForkLock.RLock()
 	return syscall.ForkLock.RUnlock

@@ -49,7 +49,7 @@ func TestAsksProgramTreeToEnd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	// The child writes that it was asked; the parent waits for it.
-	c := command(ctx, "bash", "-c", `(trap 'echo asked >"$2"; exit' TERM; : >"$1"; sleep 300 & wait) & trap 'wait; exit 3' TERM; wait`, "bash", started, ended)
+	c := command(ctx, "bash", "-c", `trap 'wait; exit 3' TERM; (trap 'echo asked >"$2"; exit' TERM; : >"$1"; sleep 300 & wait) & wait`, "bash", started, ended)
 	require.NoError(t, c.Start())
 	require.Eventually(t, func() bool { _, err := os.Stat(started); return err == nil }, time.Minute, 10*time.Millisecond)
 	stop()
