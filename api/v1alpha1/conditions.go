@@ -119,7 +119,8 @@ const (
 	// ReasonToolUnsupported: a vendor's tool is not one of a version that was tested; the message says whether it is used.
 	ReasonToolUnsupported = "ToolUnsupported"
 
-	// ReasonStorageFailed: the operator's store cannot be read or written.
+	// ReasonStorageFailed: the operator's store cannot be read or written; of a job, the file system of the node's state directory has no room for
+	// the image, and nothing was written to the device.
 	ReasonStorageFailed = "StorageFailed"
 	// ReasonDownloadFailed: a file could not be fetched, or is larger than the limit.
 	ReasonDownloadFailed = "DownloadFailed"
@@ -188,11 +189,11 @@ const (
 	ReasonJobRejected = "JobRejected"
 	// ReasonImageRejected: the image is not one for exactly this board, or is damaged. Nothing was written.
 	ReasonImageRejected = "ImageRejected"
+	// ReasonParameterInvalid: the device does not take a setting. Where it said so before it was told, nothing was written.
+	ReasonParameterInvalid = "ParameterInvalid"
 	// ReasonImageUnavailable: the image could not be fetched from the operator, or the node's copy of it changed after it was verified. It says
 	// nothing about the image.
 	ReasonImageUnavailable = "ImageUnavailable"
-	// ReasonNodeDiskFull: the file system of the node's state directory has no room for the image. Nothing was written to the device.
-	ReasonNodeDiskFull = "NodeDiskFull"
 	// ReasonHardwareChanged: the device is gone or other hardware is in its place, or the pins of the node are for another machine, which
 	// had its name before. Nothing was written.
 	ReasonHardwareChanged = "HardwareChanged"

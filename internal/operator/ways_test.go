@@ -346,7 +346,7 @@ func TestWaysOutOfFailure(t *testing.T) {
 	failed := map[string]status.JobFacts{}
 	for _, key := range []string{
 		"FirmwareJob WriteFailed", "FirmwareJob ActivationFailed", "FirmwareJob VerifyFailed", "FirmwareJob RebootFailed", "FirmwareJob Unhealthy",
-		"FirmwareJob PowerCycleRequired", "FirmwareJob Cancelled", "FirmwareJob StepFailed", "FirmwareJob AttemptsExhausted", "FirmwareJob ImageRejected",
+		"FirmwareJob PowerCycleRequired", "FirmwareJob Cancelled", "FirmwareJob StepFailed", "FirmwareJob AttemptsExhausted", "FirmwareJob ImageRejected", "FirmwareJob ParameterInvalid",
 		"FirmwareJob SignatureInvalid", "FirmwareJob SignatureUntrusted", "FirmwareJob ArchiveFailed", "FirmwareJob RollbackUnavailable",
 		"FirmwareJob NotUpdatable", "FirmwareJob DowngradeForbidden", "FirmwareJob PathBlocked",
 		"FirmwareJob UnlockUnavailable",

@@ -93,7 +93,9 @@ func override(defs []Definition, priorities map[string]int32) []error {
 	return errs
 }
 
-func (d Definition) indispensable() bool { return d.updates() && d.Kind != Archive && d.Kind != Flash }
+func (d Definition) indispensable() bool {
+	return d.updates() && d.Kind != Archive && d.Kind != Flash && d.Kind != Configure
+}
 
 func keys(defs []Definition) []string {
 	var out []string
@@ -121,7 +123,7 @@ func (c Catalog) checkTies() []error {
 }
 
 // stages is the order an update needs: every step of a stage comes before every step of the next one.
-var stages = []Kind{Preflight, Archive, Maintenance, Flash, Activate, Reboot, Verify, Health, Release}
+var stages = []Kind{Preflight, Archive, Maintenance, Flash, Configure, Activate, Reboot, Verify, Health, Release}
 
 // checkOrder names the steps whose priorities break the order an update needs.
 func (c Catalog) checkOrder() []error {
@@ -241,5 +243,5 @@ func (d Definition) steps(targets []Target) []Step {
 
 // isFor reports whether the step applies to the device.
 func (d Definition) isFor(t Target) bool {
-	return d.Interface == string(t.Class) || t.Driver != "" && d.Interface == t.Driver
+	return t.gets(d.Kind) && (d.Interface == string(t.Class) || t.Driver != "" && d.Interface == t.Driver)
 }

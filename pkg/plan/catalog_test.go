@@ -43,8 +43,28 @@ func TestStepsThatUpdatesDoNotNeedAreOffByDefault(t *testing.T) {
 	for _, d := range c.Enabled() {
 		assert.Contains(t, plan.UpdateKinds, d.Kind)
 	}
-	assert.Len(t, c.Enabled(), 21)
-	assert.Len(t, c.All(), 21+6+1)
+	assert.Len(t, c.Enabled(), 25)
+	assert.Len(t, c.All(), 25+6+1)
+}
+
+// A device that gets settings alone is neither archived nor flashed, and one that gets none is not configured.
+func TestSettingsAreAStepOfTheirOwn(t *testing.T) {
+	kinds := func(target plan.Target) (out []plan.Kind) {
+		for _, s := range plan.DefaultCatalog().Steps([]plan.Target{target}) {
+			out = append(out, s.Kind)
+		}
+		return out
+	}
+	nic := plan.Target{Device: "d", Class: inventory.NIC}
+	assert.NotContains(t, kinds(nic), plan.Configure)
+	nic.Settings = true
+	assert.Equal(t, []plan.Kind{
+		plan.Preflight, plan.Archive, plan.Maintenance, plan.Flash, plan.Configure, plan.Activate, plan.Reboot, plan.Verify, plan.Health, plan.Release,
+	}, kinds(nic))
+	nic.SettingsOnly = true
+	assert.Equal(t, []plan.Kind{
+		plan.Preflight, plan.Maintenance, plan.Configure, plan.Activate, plan.Reboot, plan.Verify, plan.Health, plan.Release,
+	}, kinds(nic))
 }
 
 // TestPriorityZeroNeverRuns proves R003-10, R003-14.
@@ -121,16 +141,17 @@ func TestRefusesUnworkableCatalog(t *testing.T) {
 	}{
 		"tie inside an interface": {map[string]int32{"sim.a": 450, "sim.b": 450}, []plan.Definition{sim("a"), sim("b")},
 			"sim.a and sim.b both have the priority 450"},
-		"tie with a fixed step":        {map[string]int32{"node.verify-inventory": 1000}, nil, "node.preflight and node.verify-inventory both"},
-		"unknown step":                 {map[string]int32{"nic.flsh": 800}, nil, "priority of nic.flsh: there is no such step; known are"},
-		"class in capitals":            {map[string]int32{"NIC.flash": 800}, nil, "priority of NIC.flash: there is no such step"},
-		"negative":                     {map[string]int32{"nic.flash": -1}, nil, "priority of nic.flash: -1 is negative"},
-		"no health gate":               {map[string]int32{"node.health": 0}, nil, "priority of node.health: every update needs this step"},
-		"no verification":              {map[string]int32{"disk.verify": 0}, nil, "priority of disk.verify: every update needs this step"},
-		"flash before the maintenance": {map[string]int32{"nic.flash": 910}, nil, "node.maintenance (900) must run before nic.flash (910)"},
-		"flash beside the maintenance": {map[string]int32{"nic.flash": 900}, nil, "node.maintenance (900) must run before nic.flash (900)"},
-		"flash after the activation":   {map[string]int32{"disk.flash": 705}, nil, "disk.flash (705) must run before bios.activate (730)"},
-		"health before the reboot":     {map[string]int32{"node.health": 650}, nil, "disk.verify (510) must run before node.health (650)"},
+		"tie with a fixed step":         {map[string]int32{"node.verify-inventory": 1000}, nil, "node.preflight and node.verify-inventory both"},
+		"unknown step":                  {map[string]int32{"nic.flsh": 800}, nil, "priority of nic.flsh: there is no such step; known are"},
+		"class in capitals":             {map[string]int32{"NIC.flash": 800}, nil, "priority of NIC.flash: there is no such step"},
+		"negative":                      {map[string]int32{"nic.flash": -1}, nil, "priority of nic.flash: -1 is negative"},
+		"no health gate":                {map[string]int32{"node.health": 0}, nil, "priority of node.health: every update needs this step"},
+		"no verification":               {map[string]int32{"disk.verify": 0}, nil, "priority of disk.verify: every update needs this step"},
+		"flash before the maintenance":  {map[string]int32{"nic.flash": 910}, nil, "node.maintenance (900) must run before nic.flash (910)"},
+		"flash beside the maintenance":  {map[string]int32{"nic.flash": 900}, nil, "node.maintenance (900) must run before nic.flash (900)"},
+		"flash after the activation":    {map[string]int32{"disk.flash": 705}, nil, "disk.flash (705) must run before bios.configure (780)"},
+		"settings after the activation": {map[string]int32{"disk.configure": 705}, nil, "disk.configure (705) must run before bios.activate (730)"},
+		"health before the reboot":      {map[string]int32{"node.health": 650}, nil, "disk.verify (510) must run before node.health (650)"},
 		"a change without maintenance": {map[string]int32{"bios.reset-bios-settings": 950}, nil,
 			"bios.reset-bios-settings (950) must run after node.maintenance (900)"},
 		"a change after the reboot": {map[string]int32{"bios.reset-bios-settings": 450}, nil,
@@ -157,7 +178,7 @@ func TestRefusesUnworkableCatalog(t *testing.T) {
 
 func TestTooManyStepsAreRefused(t *testing.T) {
 	var extra []plan.Definition
-	for i := range 44 {
+	for i := range 40 {
 		extra = append(extra, plan.Definition{Kind: plan.Kind("s" + string(rune('0'+i/10)) + string(rune('0'+i%10))), Interface: "sim", Priority: int32(2000 + i)})
 	}
 	_, err := plan.NewCatalog(nil, extra...)

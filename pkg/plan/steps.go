@@ -24,7 +24,9 @@ const (
 	Flash Kind = "flash"
 	// Restore writes back to one device what ran before. In a rollback it takes the place of Flash.
 	Restore Kind = "restore"
-	// Activate makes one device run what it stores, where no reboot is needed for that.
+	// Configure stores settings in one device; in a rollback, those that it had before.
+	Configure Kind = "configure"
+	// Activate makes one device run what it stores, and puts its settings into force, where no reboot is needed for that.
 	Activate Kind = "activate"
 	// Reboot restarts the host once, for every device that needs it.
 	Reboot Kind = "reboot"
@@ -68,7 +70,7 @@ type Step struct {
 // more than once.
 func (s Step) Writes() bool {
 	switch s.Kind {
-	case Flash, Restore, Activate, Reboot:
+	case Flash, Restore, Configure, Activate, Reboot:
 		return true
 	}
 	return s.Changes
@@ -80,6 +82,19 @@ type Target struct {
 	Class  inventory.Class
 	// Driver names the driver of the device, whose own steps apply to it too; empty for none.
 	Driver string
+	// Settings says that the device gets settings, and SettingsOnly that it gets no firmware.
+	Settings, SettingsOnly bool
+}
+
+// gets reports whether the job does the step for the device, if it is for devices of its kind.
+func (t Target) gets(k Kind) bool {
+	switch k {
+	case Configure:
+		return t.Settings
+	case Archive, Flash:
+		return !t.SettingsOnly
+	}
+	return true
 }
 
 // HostInterface is the interface of a step that works on the whole host. The interface of a step of a device is the name of
@@ -105,6 +120,7 @@ const (
 	priorityArchive     = 930
 	priorityMaintenance = 900
 	priorityFlash       = 800
+	priorityConfigure   = 750
 	priorityActivate    = 700
 	priorityReboot      = 600
 	priorityVerify      = 500
@@ -135,6 +151,7 @@ func Definitions() []Definition {
 		defs = append(defs,
 			Definition{Kind: Archive, Interface: name, Priority: priorityArchive + rank, Interruptible: true, Deadline: writeDeadline},
 			Definition{Kind: Flash, Interface: name, Priority: priorityFlash + rank, Deadline: writeDeadline},
+			Definition{Kind: Configure, Interface: name, Priority: priorityConfigure + rank, Deadline: shortDeadline},
 			Definition{Kind: Activate, Interface: name, Priority: priorityActivate + rank, Deadline: shortDeadline},
 			Definition{Kind: Verify, Interface: name, Priority: priorityVerify + rank, Interruptible: true, Deadline: shortDeadline},
 			Definition{Kind: VerifyFirmware, Interface: name, Interruptible: true, Deadline: writeDeadline})
@@ -170,7 +187,7 @@ func (d Definition) rank() int32 {
 }
 
 // UpdateKinds are the steps of an update and of its rollback.
-var UpdateKinds = []Kind{Preflight, Archive, Maintenance, Flash, Restore, Activate, Reboot, Verify, Health, Release}
+var UpdateKinds = []Kind{Preflight, Archive, Maintenance, Flash, Restore, Configure, Activate, Reboot, Verify, Health, Release}
 
 func classRank(c inventory.Class) int32 {
 	switch c {

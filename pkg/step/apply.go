@@ -32,6 +32,8 @@ func Apply(r Record, a Action, bootID string, now time.Time) Record {
 	case RebootAgain:
 		r.SlowBoot = r.forSpeed(a)
 		r.rebootAgain(a.Message, bootID)
+	case ConfigureAgain:
+		r.configureAgain(a)
 	case Finish:
 		r.Outcome = a.Outcome
 		for i := range r.Steps {
@@ -53,6 +55,9 @@ func (r *Record) settle(a Action, bootID string, now time.Time) {
 	switch s.Kind {
 	case plan.Flash, plan.Restore, plan.Activate:
 		r.update(s.Device).Needs = a.Needs
+	case plan.Configure:
+		u := r.update(s.Device)
+		u.Needs = max(u.Needs, a.Needs)
 	case plan.Archive:
 		if ret := s.Returned; ret != nil && a.State == Succeeded {
 			u := r.update(s.Device)
@@ -78,6 +83,7 @@ func (r *Record) noteDrivers(ret *Returned) {
 	for i := range r.Updates {
 		d := ret.Drivers[r.Updates[i].Device]
 		r.Updates[i].Driver, r.Updates[i].DriverVersion = d.Name, d.Version
+		r.Updates[i].NoUndo = ret.NoUndo[r.Updates[i].Device]
 	}
 }
 
@@ -102,6 +108,43 @@ func (r *Record) rebootAgain(why, bootID string) {
 		if s := &r.Steps[i]; !s.Rollback && (s.Kind == plan.Reboot || s.Kind == plan.Verify || s.Kind == plan.Health) {
 			s.State, s.Returned, s.BootID, s.Message = Pending, nil, "", why
 		}
+	}
+}
+
+// configureAgain resets the part of the record that the step belongs to, to its settings. What was counted stays.
+func (r *Record) configureAgain(a Action) {
+	rollback := r.Steps[a.Step].Rollback
+	if rollback {
+		next := *r.Rollback
+		next.Reconfigured = true
+		r.Rollback = &next
+	} else {
+		r.Reconfigured = true
+	}
+	for i := range r.Updates {
+		if r.Updates[i].Settings {
+			r.Updates[i].Needs = inventory.ActivateNone
+		}
+	}
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		if s.Rollback != rollback {
+			continue
+		}
+		switch s.Kind {
+		case plan.Reboot:
+			if s.State == Succeeded {
+				r.Rebooted++
+			}
+		case plan.Activate:
+			if !r.update(s.Device).Settings {
+				continue
+			}
+		case plan.Configure, plan.Verify, plan.Health:
+		default:
+			continue
+		}
+		s.State, s.Returned, s.BootID, s.Message = Pending, nil, "", a.Message
 	}
 }
 
@@ -157,8 +200,9 @@ func (r *Record) rollBack(a Action) {
 		switch s.Kind {
 		case plan.Flash:
 			back.Kind = plan.Restore
+			concerned = concerned && r.flashed(*r.update(s.Device))
 			fallthrough
-		case plan.Activate, plan.Reboot, plan.Verify, plan.Health, plan.Release:
+		case plan.Configure, plan.Activate, plan.Reboot, plan.Verify, plan.Health, plan.Release:
 			if concerned {
 				r.Steps = append(r.Steps, back)
 			}

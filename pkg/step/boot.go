@@ -65,7 +65,7 @@ func (d decider) mayBootOnce() bool { return d.mayReboot() && d.slowBoot() != ""
 
 // mayReboot reports whether the job may reboot the host for a second boot. It does so once, and keeps a reboot for its rollback.
 func (d decider) mayReboot() bool {
-	return !d.s.Rollback && !d.r.SecondBoot && d.r.Failure == nil && d.r.rebootAttempts() < MaxReboots-1
+	return !d.s.Rollback && !d.r.SecondBoot && d.r.Failure == nil && d.r.rebootAttempts() < d.r.updateReboots()
 }
 
 // stillSlow says that the host booted slowly a second time; empty where it did not.

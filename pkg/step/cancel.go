@@ -26,7 +26,7 @@ func CancelAwaits(r Record, grace bool) Delay {
 	switch {
 	case r.Failure != nil && r.Failure.Reason == Cancelled:
 		return ""
-	case s.State == Running && (s.Kind == plan.Flash || s.Kind == plan.Restore || s.Changes):
+	case s.State == Running && (s.Kind == plan.Flash || s.Kind == plan.Restore || s.Kind == plan.Configure || s.Changes):
 		return WriteRunning
 	case r.Failure != nil || s.Kind == plan.Release || s.State == Running && !s.Interruptible:
 		return StepNotInterruptible

@@ -80,6 +80,13 @@ type Device struct {
 	ActivationMessage string
 	// Refusal is the device's own report of why it did not take the last image; empty when it reports none.
 	Refusal string
+	// Unset lists the settings of the current step that are not in force, with what the device has instead, for people. Unstored are those
+	// of them that no activation brings into force, and SettingsNeed is the activation that the others need. Doubted says that the device
+	// does not report whether all that it stores is in force. UnreadSettings says why the settings could not be read; empty when they were.
+	Unset, Unstored []string
+	SettingsNeed    inventory.Activation
+	Doubted         bool
+	UnreadSettings  string
 	// Hold says why the device must not be disturbed now, such as that its array is degraded; empty when it may be.
 	Hold string
 	// WriteRunning says that a write to the device is running, by whichever process; Writer names that process, for
@@ -181,6 +188,14 @@ func (d Device) busy() string {
 
 // answers reports whether the device exists and could be read.
 func (d Device) answers() bool { return !d.Missing && d.Unreadable == "" }
+
+// configured reports whether the settings of the step are in force, as far as the device reports that.
+func (d Device) configured() bool { return d.answers() && d.UnreadSettings == "" && len(d.Unset) == 0 }
+
+// enforced reports whether all settings that the device stores are known to be in force.
+func (d Device) enforced() bool {
+	return d.answers() && d.UnreadSettings == "" && !d.Doubted && len(d.Unset) == len(d.Unstored)
+}
 
 // complaint says why a device does not answer.
 func (d Device) complaint() string {

@@ -23,10 +23,10 @@ func (d decider) verify() Action {
 		a = d.awaitAnswer(VerifyFailed, dev.complaint())
 	case dev.Running == want && dev.Refusal != "" && d.activatedByBoot():
 		a = d.fail(VerifyFailed, "the device runs %s, but%s", want, strings.TrimPrefix(dev.refusal(), ":"))
-	case dev.Running == want:
-		return d.succeed("the device runs " + string(want))
+	case want == "" || dev.Running == want:
+		a = d.readBack(dev, want)
 	case d.keptForPower(dev, want):
-		return d.fail(PowerCycleRequired, "after a reboot the device still runs %s: %s", dev.Running, powerCycle(want))
+		return d.fail(PowerCycleRequired, "after a reboot the device still runs %s: %s", dev.Running, powerCycle(string(want)))
 	case d.mayTakeAnotherBoot(dev):
 		return Action{Verb: RebootAgain, Step: d.i, Message: fmt.Sprintf(
 			"the device still runs %s; some take their image only at a second boot, so the host reboots once more", dev.Running)}
@@ -38,7 +38,7 @@ func (d decider) verify() Action {
 	default:
 		a = d.fail(VerifyFailed, "the device runs %s instead of %s%s", dev.Running, want, dev.refusal())
 	}
-	if a.Failure != nil && !d.s.Rollback && d.r.Touched(d.s.Device) {
+	if a.Failure != nil && a.Failure.Reason != PowerCycleRequired && !d.s.Rollback && d.r.Touched(d.s.Device) {
 		a.Failure.Blames = []string{d.s.Device}
 	}
 	return a
@@ -62,7 +62,7 @@ func (d decider) keptForPower(dev Device, want inventory.Version) bool {
 }
 
 // powerCycle says what a person does so that the device runs the version it stores.
-func powerCycle(stored inventory.Version) string {
+func powerCycle(stored string) string {
 	return fmt.Sprintf("it has stored %s and runs it only after a power cycle. Shut the node down, cut its power for ten seconds "+
 		"(a warm reboot is not enough), start it, then set spec.requests.retry of its NodeFirmware to a new value: nothing is written again", stored)
 }

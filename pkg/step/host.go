@@ -56,7 +56,8 @@ func (d decider) nothingToDo() bool {
 		}
 	}
 	for _, u := range d.r.Updates {
-		if dev, ok := d.f.Devices[u.Device]; !ok || dev.WriteRunning || !dev.settled(u.Version) {
+		dev, ok := d.f.Devices[u.Device]
+		if !ok || dev.WriteRunning || u.Version != "" && !dev.settled(u.Version) || u.Settings && !dev.configured() {
 			return false
 		}
 	}
@@ -69,15 +70,15 @@ func (d decider) reboot() Action {
 		return d.skip("nothing needs a reboot")
 	case (d.s.State == Pending || d.refused()) && d.writing():
 		return d.await("a write to a device is still running; the host is not rebooted under it")
-	case d.s.State == Pending && d.r.rebootAttempts() >= MaxReboots:
-		return d.fail(RebootFailed, "the job has already requested %d reboots", MaxReboots)
+	case d.s.State == Pending && d.r.rebootAttempts() >= d.r.mostReboots():
+		return d.fail(RebootFailed, "the job has already requested %d reboots", d.r.mostReboots())
 	case d.s.State == Pending:
 		return d.write()
-	case d.f.BootID != d.s.BootID && d.f.Kexec && d.r.rebootAttempts() < MaxReboots:
+	case d.f.BootID != d.s.BootID && d.f.Kexec && d.r.rebootAttempts() < d.r.mostReboots():
 		return d.write()
 	case d.f.BootID != d.s.BootID && d.f.Kexec:
 		return d.fail(RebootFailed, "the host starts its kernels by kexec, which resets no hardware: the job requested %d reboots, and its devices were "+
-			"not reset since their firmware was written. Run kexec -u on the node, turn off what loads the kernel (systemctl disable kexec-load), and reboot it", MaxReboots)
+			"not reset since their firmware was written. Run kexec -u on the node, turn off what loads the kernel (systemctl disable kexec-load), and reboot it", d.r.mostReboots())
 	case d.f.BootID != d.s.BootID:
 		return d.succeed("the host runs under a new boot id")
 	case d.refused() && d.f.Waited < d.l.Reboot:
@@ -85,7 +86,7 @@ func (d decider) reboot() Action {
 	case d.refused():
 		return d.fail(RebootFailed, "the host refused to reboot for %s: %s; if something keeps it from shutting down, systemd-inhibit --list on the "+
 			"node names it", d.l.Reboot, ret.Failure.Message)
-	case ret == nil && d.s.Attempt < MaxAttempts && d.r.rebootAttempts() < MaxReboots && d.f.Interrupted:
+	case ret == nil && d.s.Attempt < d.attempts() && d.r.rebootAttempts() < d.r.mostReboots() && d.f.Interrupted:
 		return d.write()
 	case d.f.Waited < d.l.Reboot:
 		return d.await("waiting for the host to reboot")
@@ -113,6 +114,10 @@ func (d decider) rebootNeeded() bool {
 		return true
 	}
 	for _, u := range d.r.Updates {
+		told := d.r.configureOf(u.Device, d.s.Rollback)
+		if told != nil && u.Needs == inventory.ActivateReboot && (told.BootID == d.f.BootID || d.f.Kexec) {
+			return true
+		}
 		wrote := d.r.writeOf(u.Device, d.s.Rollback)
 		if u.Needs != inventory.ActivateReboot || wrote == nil {
 			continue

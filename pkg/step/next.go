@@ -32,6 +32,8 @@ const (
 	// RebootAgain: journal that the host reboots once more, because a device may need a second boot, or to see whether a slow boot is slow
 	// again, and that all is read back again.
 	RebootAgain
+	// ConfigureAgain: journal that settings are stored once more, and all is read back again.
+	ConfigureAgain
 	// Finish: journal that the job ended.
 	Finish
 )
@@ -62,14 +64,15 @@ type Action struct {
 // The bounds of one job. They are counted in its record, so that they hold over the death of the process.
 const (
 	// MaxAttempts bounds how often a step of an update that writes is begun: flash, activate and restore run once, and once
-	// more after an interruption.
+	// more after an interruption. Settings may be stored a second time, which counts anew.
 	MaxAttempts = 2
 	// MaxTaskAttempts bounds how often a step is begun that is not part of every update: it may do its work in rounds.
 	MaxTaskAttempts = 100
 	// MaxInterruptions bounds how often such a step is begun once more because the end of its last attempt is not known: the step itself
 	// may be what brought down the daemon or the host.
 	MaxInterruptions = 5
-	// MaxReboots bounds how often a job requests a reboot, its rollback included.
+	// MaxReboots bounds how often a job requests a reboot, its rollback included. Two more are for a job that gives a device firmware and
+	// settings, where each activation of firmware may reset what it was told.
 	MaxReboots = 3
 	// MaxRestarts bounds how often a job restarts its steps because a driver changed.
 	MaxRestarts = 3
@@ -106,6 +109,8 @@ func Next(r Record, f Facts, l Limits) Action {
 		return d.maintenance()
 	case plan.Flash, plan.Restore:
 		return d.flash()
+	case plan.Configure:
+		return d.configure()
 	case plan.Activate:
 		return d.activate()
 	case plan.Reboot:
@@ -163,8 +168,11 @@ func (d decider) inMaintenance(act Action) Action {
 
 // attempts bounds how often a step that writes is begun.
 func (d decider) attempts() int32 {
-	if d.s.Changes {
+	switch {
+	case d.s.Changes:
 		return MaxTaskAttempts
+	case d.reconfigured():
+		return 2 * MaxAttempts
 	}
 	return MaxAttempts
 }

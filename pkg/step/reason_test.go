@@ -10,7 +10,7 @@ import (
 
 func TestOnlyReasonsThatSayNothingAboutTheImagePass(t *testing.T) {
 	for reason, passes := range map[step.Reason]bool{
-		step.ImageRejected: false, step.ImageUnavailable: true, step.NodeDiskFull: true, step.HardwareChanged: true, step.ReadFailed: true, step.NotUpdatable: false,
+		step.ImageRejected: false, step.ImageUnavailable: true, step.StorageFailed: true, step.HardwareChanged: true, step.ReadFailed: true, step.NotUpdatable: false,
 		step.DowngradeForbidden: false, step.MaintenanceUnavailable: true, step.MaintenanceLost: true, step.WriteFailed: false, step.WriteUnprotected: true, step.UnlockUnavailable: false,
 		step.ActivationFailed: false, step.RebootFailed: false, step.VerifyFailed: false, step.Unhealthy: false, step.UnhealthyBefore: true,
 		step.TimedOut: true, step.PowerCycleRequired: false, step.Cancelled: false, step.ArchiveFailed: false,

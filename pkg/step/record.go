@@ -34,6 +34,8 @@ type Record struct {
 	SecondBoot bool `json:"secondBoot,omitempty"`
 	SlowBoot   bool `json:"slowBoot,omitempty"`
 	Rebooted   int  `json:"rebooted,omitempty"`
+	// Reconfigured says that settings were stored once more, because they were not in force when they were read back.
+	Reconfigured bool `json:"reconfigured,omitempty"`
 	// Restarts counts how often the list of steps was restarted because a driver had changed.
 	Restarts int32 `json:"restarts,omitempty"`
 	// Released says that a person asked to return the held node to service.
@@ -55,10 +57,15 @@ const (
 
 // Update is the target of one device.
 type Update struct {
-	Device  string            `json:"device"`
-	Class   inventory.Class   `json:"class,omitempty"`
+	Device string          `json:"device"`
+	Class  inventory.Class `json:"class,omitempty"`
+	// Version that should run; empty where the device gets settings only.
 	Version inventory.Version `json:"version"`
-	// Needs is what the stored image still needs before it runs. It is known once the flash step is settled.
+	// Settings says that the device gets settings. NoUndo says why those that it had cannot be given back, for people; empty where they
+	// can be, and until the preflight is settled.
+	Settings bool   `json:"settings,omitempty"`
+	NoUndo   string `json:"noUndo,omitempty"`
+	// Needs is what the stored image, or settings, still need before they are in force. It is known once these are stored.
 	Needs inventory.Activation `json:"needs,omitempty"`
 	// From is the version a rollback restores, and Rollback the way to do it: None while that is not known and when it
 	// is not possible. RollbackMessage says why, for people. They are known once the archive step is settled.
@@ -77,6 +84,8 @@ type Rollback struct {
 	// Failure is why the previous firmware could not be restored, or why the host is unhealthy with it too. A person
 	// then has to act. Nil otherwise.
 	Failure *Failure `json:"failure,omitempty"`
+	// Reconfigured is that of Record, for the settings that the devices had.
+	Reconfigured bool `json:"reconfigured,omitempty"`
 	// Done says that the previous firmware runs again and the host is healthy.
 	Done bool `json:"done,omitempty"`
 }
@@ -205,9 +214,12 @@ type Returned struct {
 	RollbackMessage string             `json:"rollbackMessage,omitempty"`
 	// Drivers are the devices' drivers by device name, for a preflight.
 	Drivers map[string]Driver `json:"drivers,omitempty"`
+	// NoUndo holds that of Update by device name, for a preflight.
+	NoUndo map[string]string `json:"noUndo,omitempty"`
 	// Data, Reboot and Message are for steps that are not part of every update: what the step keeps for its next
 	// attempt, that the host has to reboot for it to take effect, and what it found. With Again and without a Failure
-	// the step is begun once more. Of an activation, Message is why it was not made as the device declared.
+	// the step is begun once more. Of an activation, Message is why it was not made as the device declared; of settings, which of them
+	// wait for the new firmware.
 	Data    []byte `json:"data,omitempty"`
 	Reboot  bool   `json:"reboot,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -243,11 +255,12 @@ type Reason string
 // The reasons.
 const (
 	ImageRejected          Reason = "ImageRejected"
+	ParameterInvalid       Reason = "ParameterInvalid"
 	ImageUnavailable       Reason = "ImageUnavailable"
 	SignatureMissing       Reason = "SignatureMissing"
 	SignatureInvalid       Reason = "SignatureInvalid"
 	SignatureUntrusted     Reason = "SignatureUntrusted"
-	NodeDiskFull           Reason = "NodeDiskFull"
+	StorageFailed           Reason = "StorageFailed"
 	JobRejected            Reason = "JobRejected"
 	HardwareChanged        Reason = "HardwareChanged"
 	ReadFailed             Reason = "ReadFailed"
@@ -278,7 +291,7 @@ const (
 // may be planned again without a person's request.
 func (r Reason) Passing() bool {
 	switch r {
-	case ImageUnavailable, NodeDiskFull, ReadFailed, JobRejected, HardwareChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut,
+	case ImageUnavailable, StorageFailed, ReadFailed, JobRejected, HardwareChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut,
 		UnhealthyBefore, WriteUnprotected, SignatureMissing: // the operator may have the signature later
 		return true
 	}
@@ -394,6 +407,26 @@ func (r Record) rebootAttempts() int32 {
 	return n
 }
 
+// resettable reports whether a device gets firmware and settings, so that each activation of firmware may reset these and take a second one.
+func (r Record) resettable() bool {
+	return slices.ContainsFunc(r.Updates, func(u Update) bool { return u.Settings && u.Version != "" })
+}
+
+// mostReboots bounds how often the job requests a reboot, and updateReboots how often before its rollback.
+func (r Record) mostReboots() int32 {
+	if r.resettable() {
+		return MaxReboots + 2
+	}
+	return MaxReboots
+}
+
+func (r Record) updateReboots() int32 {
+	if r.resettable() {
+		return MaxReboots
+	}
+	return MaxReboots - 1
+}
+
 // InMaintenance reports whether the job holds the maintenance, or an earlier one held it for this job.
 func (r Record) InMaintenance() bool {
 	s := r.step(plan.Maintenance)
@@ -435,18 +468,34 @@ func (r Record) Touched(device string) bool {
 	return u != nil && u.Needs != inventory.ActivateNone
 }
 
+// flashed reports whether the job changed the device's firmware, or activated what it found stored.
+func (r Record) flashed(u Update) bool {
+	wrote := r.writeOf(u.Device, false)
+	return u.From != "" || wrote != nil && wrote.Attempt > 0
+}
+
+// configureOf is the step that gives the device settings.
+func (r Record) configureOf(device string, rollback bool) *Step {
+	for i, s := range r.Steps {
+		if s.Kind == plan.Configure && s.Device == device && s.Rollback == rollback {
+			return &r.Steps[i]
+		}
+	}
+	return nil
+}
+
 // mayHide reports whether the device may hold an image of this job that waits for activation without reporting it.
 func (r Record) mayHide(device string, dev Device) bool {
 	wrote := r.writeOf(device, false)
 	return dev.Stored == "" && wrote != nil && wrote.Attempt > 0
 }
 
-// changed lists the updates whose firmware the job began to change. Steps that are not part of an update do not change
-// firmware.
+// changed lists the updates whose firmware or settings the job began to change. Steps that are not part of an update change
+// neither.
 func (r Record) changed() []Update {
 	var out []Update
 	for _, u := range r.Updates {
-		if u.Version != "" && r.Touched(u.Device) {
+		if (u.Version != "" || u.Settings) && r.Touched(u.Device) {
 			out = append(out, u)
 		}
 	}

@@ -120,9 +120,9 @@ func (d decider) activate() Action {
 		a.Needs = needs
 		return a
 	case needs == inventory.ActivatePowerCycle:
-		return d.fail(PowerCycleRequired, "the device was not activated: %s", powerCycle(want))
-	case d.s.State == Pending && dev.settled(want):
-		return d.skip(string(want) + " runs already")
+		return d.fail(PowerCycleRequired, "the device was not activated: %s", powerCycle(d.target()))
+	case d.s.State == Pending && d.active(dev, want):
+		return d.skip(d.arrived() + " already")
 	case d.s.State == Pending && !dev.answers():
 		return d.blame(d.awaitAnswer(ActivationFailed, dev.complaint()))
 	case d.s.State == Pending:
@@ -134,23 +134,42 @@ func (d decider) activate() Action {
 func (d decider) activated(dev Device, want inventory.Version) Action {
 	switch ret := d.s.Returned; {
 	case ret != nil && ret.Failure == nil && ret.Needs == inventory.ActivatePowerCycle:
-		return d.fail(PowerCycleRequired, "the device was not activated: %s", powerCycle(want))
+		return d.fail(PowerCycleRequired, "the device was not activated: %s", powerCycle(d.target()))
 	case ret != nil && ret.Failure == nil:
 		a := d.succeed("activated")
 		if a.Needs = ret.Needs; ret.Needs != inventory.ActivateNone {
 			a.Message = because("the device needs a more disruptive activation: "+ret.Needs.String(), cmp.Or(ret.Message, dev.ActivationMessage))
 		}
 		return a
-	case dev.settled(want):
-		return d.succeed(string(want) + " runs")
+	case d.active(dev, want):
+		return d.succeed(d.arrived())
 	case !dev.answers():
 		return d.awaitAnswer(ActivationFailed, "after the activation, "+dev.complaint())
 	case ret != nil:
-		return d.fail(ActivationFailed, "%s is stored but was not activated: %s", want, ret.Failure.Message)
-	case d.s.Attempt < MaxAttempts:
+		return d.fail(ActivationFailed, "%s is stored but was not activated: %s", d.target(), ret.Failure.Message)
+	case d.s.Attempt < d.attempts():
 		return d.disturb(dev)
 	}
+	if want == "" || dev.Running == want {
+		return d.fail(ActivationFailed, "the activation of its settings was interrupted twice")
+	}
 	return d.fail(ActivationFailed, "the activation of %s was interrupted twice and %s still runs", want, dev.Running)
+}
+
+// active reports whether the version, if the device was to get one, runs, and all settings that it stores are known to be in force.
+func (d decider) active(dev Device, want inventory.Version) bool {
+	return (want == "" || dev.settled(want)) && (!d.r.update(d.s.Device).Settings || dev.enforced())
+}
+
+// target names what the device of the step gets, for people.
+func (d decider) target() string { return cmp.Or(string(d.want()), "its new settings") }
+
+// arrived says that the device of the step has what it gets, for people.
+func (d decider) arrived() string {
+	if want := d.want(); want != "" {
+		return string(want) + " runs"
+	}
+	return "its settings are in force"
 }
 
 // because adds a reason to a message, if there is one.

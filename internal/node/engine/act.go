@@ -32,6 +32,8 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 		return x.returned(i, x.outliving(ctx, s, x.flash))
 	case plan.Restore:
 		return x.returned(i, x.outliving(ctx, s, x.restore))
+	case plan.Configure:
+		return x.returned(i, x.outliving(ctx, s, x.configure))
 	case plan.Activate:
 		return x.returned(i, x.outliving(ctx, s, x.activate))
 	case plan.Reboot:
@@ -264,7 +266,7 @@ func imageReason(err error) step.Reason {
 		return step.ImageRejected
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return step.NodeDiskFull
+		return step.StorageFailed
 	}
 	return step.ImageUnavailable
 }

@@ -273,7 +273,7 @@ func TestFullDiskIsNamedAndTheJobGoesOnOnceThereIsRoom(t *testing.T) {
 			id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
 			m.FetchErr = full
 			view := m.Run(m.Job("j", id))
-			requireFailed(t, view, "j", step.NodeDiskFull, false)
+			requireFailed(t, view, "j", step.StorageFailed, false)
 			assert.Contains(t, view.Job("uid-j").Record.Failure.Message, "make room there")
 			assert.Empty(t, m.Sim.Operations())
 			assert.Zero(t, m.Window.Scheduled, "the node was not drained for it")

@@ -51,6 +51,8 @@ type execution struct {
 	percent     *int32
 	// replaced is a driver that checked an image for a device which another driver reads now; empty again from the next check.
 	replaced string
+	// prepared is what the running preflight found out about settings, by device.
+	prepared map[string]prepared
 	// writing is the lock of the step that writes, empty until it does and once its write is known; before is when the write before it
 	// began.
 	writing string
@@ -193,6 +195,9 @@ func (x *execution) look(ctx context.Context, name string) (step.Device, error) 
 	}
 	for _, slot := range fw.Slots {
 		dev.Slots = append(dev.Slots, slot.Version)
+	}
+	if u.Configures() {
+		x.lookAtSettings(ctx, u, d, &dev)
 	}
 	return dev, nil
 }

@@ -28,7 +28,7 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 		return failed(s, step.JobRejected, x.cfg.Volatile)
 	}
 	ret := &step.Returned{}
-	x.arrays, x.replaced, x.copies, x.reboots, x.measured, x.attended = map[string]string{}, "", nil, false, nil, false
+	x.arrays, x.replaced, x.copies, x.reboots, x.measured, x.attended, x.prepared = map[string]string{}, "", nil, false, nil, false, nil
 	for _, u := range x.job.Updates {
 		drv, failure, again := x.check(ctx, u)
 		if failure != nil {
@@ -43,7 +43,7 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 	}
 	if ret.Failure == nil {
 		if err := x.room(); err != nil {
-			return again(failed(s, step.NodeDiskFull, err.Error()))
+			return again(failed(s, step.StorageFailed, err.Error()))
 		}
 	}
 	if ret.Failure == nil {
@@ -56,6 +56,13 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 		if err := x.cfg.Rebooter.CanReboot(ctx); err != nil {
 			return again(failed(s, step.UnhealthyBefore, fmt.Sprintf("nothing was changed, because the host cannot be rebooted: %v", err)))
 		}
+	}
+	if ret.Failure == nil {
+		noUndo, err := x.keepBefore()
+		if err != nil {
+			return again(failed(s, step.ReadFailed, err.Error()))
+		}
+		ret.NoUndo = noUndo
 	}
 	if ret.Failure == nil && (x.job.Baseline == nil || x.job.Record.Inherited && !x.job.Record.Wrote()) {
 		if reason, err := x.takeBaseline(ctx); err != nil {
@@ -138,7 +145,12 @@ func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Dri
 		}
 		return nil, failure, err != nil
 	}
-	failure, again = x.fits(ctx, u, d, drv)
+	if u.Version != "" {
+		failure, again = x.fits(ctx, u, d, drv)
+	}
+	if failure == nil && u.Configures() {
+		failure, again = x.fitsSettings(ctx, u, d)
+	}
 	return drv, failure, again
 }
 
@@ -158,6 +170,7 @@ func (x *execution) history(u journal.Update) (*step.Failure, error) {
 	case bad != nil && !cleared(bad.Retry):
 		return &step.Failure{Reason: step.DeviceUnhealthy,
 			Message: fmt.Sprintf("%s: job %s left it unhealthy: %s%s", u.Device, bad.Job, bad.Message, nextStep)}, nil
+	case u.Digest == "":
 	case last != nil && last.Reason == string(plan.ReasonRestored) && (last.Digest == u.Digest || last.Digest == "" && last.Version == u.Version) &&
 		!cleared(last.Retry): // the job was planned before the restore: nothing failed
 		return &step.Failure{Reason: step.JobRejected, Message: fmt.Sprintf("%s: a person restored other firmware in its place in job %s; to flash it, "+
@@ -207,10 +220,7 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	if failure := x.switchedOff(u); failure != nil {
 		return failure, false
 	}
-	if failure := x.unprotected(ctx, u); failure != nil {
-		return failure, false
-	}
-	if failure, again := x.disturbs(ctx, u, d); failure != nil {
+	if failure, again := x.mayDisturb(ctx, u, d); failure != nil {
 		return failure, again
 	}
 	refused := &step.Failure{Reason: refusals[needs.Reason], Message: fmt.Sprintf("%s: %s", u.Device, needs.Message)}
@@ -236,6 +246,14 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	}
 	reason := imageReason(err)
 	return &step.Failure{Reason: reason, Message: fmt.Sprintf("%s: %v", u.Device, err)}, !errors.As(err, new(*driver.RejectedError))
+}
+
+// mayDisturb returns why the device must not be written to at all, nil when it may be; again is true when the cause may be temporary.
+func (x *execution) mayDisturb(ctx context.Context, u journal.Update, d inventory.Device) (failure *step.Failure, again bool) {
+	if failure := x.unprotected(ctx, u); failure != nil {
+		return failure, false
+	}
+	return x.disturbs(ctx, u, d)
 }
 
 // needs decides what the device needs to run the version of the update.

@@ -90,7 +90,13 @@ func (m *memory) count(s step.Step) {
 				}
 				a.Writes, a.Last, a.Retry, d.Attempts = a.Writes+1, m.now, m.job.Retry, &a
 			})
-		case s.Kind == plan.Reboot && len(m.job.Requested) == 0 && m.job.Record.Touched(u.Device):
+		case s.Kind == plan.Configure && s.Device == u.Device:
+			m.change(u.UniqueID, func(d *journal.Device) {
+				if d.GoodSettings == nil {
+					d.GoodSettings = u.Before
+				}
+			})
+		case s.Kind == plan.Reboot && u.Digest != "" && len(m.job.Requested) == 0 && m.job.Record.Touched(u.Device):
 			m.change(u.UniqueID, func(d *journal.Device) {
 				a := attempts(*d, u.Digest)
 				a.Reboots, d.Attempts = a.Reboots+1, &a
@@ -114,7 +120,9 @@ func (m *memory) committed() {
 		restored := r.Rollback != nil && slices.Contains(r.Rollback.Devices, u.Device)
 		switch {
 		case restored:
-			m.change(u.UniqueID, func(d *journal.Device) { d.Unhealthy, d.LastGood = nil, "" })
+			m.change(u.UniqueID, func(d *journal.Device) { d.Unhealthy, d.LastGood, d.GoodSettings = nil, "", nil })
+		case verified(r, u.Device) && u.Version == "":
+			m.change(u.UniqueID, func(d *journal.Device) { d.Unhealthy, d.GoodSettings = nil, nil })
 		case verified(r, u.Device):
 			m.change(u.UniqueID, func(d *journal.Device) {
 				// An earlier job may have written it, and a person's power-cycle activated it.
@@ -254,8 +262,10 @@ func newRecord(updates []journal.Update, steps func([]plan.Target) []plan.Step) 
 	var targets []plan.Target
 	var wanted []step.Update
 	for _, u := range updates {
-		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class, Driver: u.Driver})
-		wanted = append(wanted, step.Update{Device: u.Device, Class: u.Class, Version: inventory.Version(u.Version)})
+		targets = append(targets, plan.Target{
+			Device: u.Device, Class: u.Class, Driver: u.Driver, Settings: u.Configures(), SettingsOnly: u.Configures() && u.Version == "",
+		})
+		wanted = append(wanted, step.Update{Device: u.Device, Class: u.Class, Version: inventory.Version(u.Version), Settings: u.Configures()})
 	}
 	return step.New(steps(targets), wanted...)
 }

@@ -23,7 +23,7 @@ func (x *execution) archive(ctx context.Context, s step.Step) *step.Returned {
 	ret := x.archiveRunning(ctx, s)
 	if ret.Failure == nil {
 		if err := x.room(); err != nil {
-			return again(failed(s, step.NodeDiskFull, err.Error()))
+			return again(failed(s, step.StorageFailed, err.Error()))
 		}
 	}
 	return ret

@@ -33,7 +33,7 @@ func TestANodeWithoutRoomForTheCopyOfAnImageIsNotDisturbed(t *testing.T) {
 		}
 		large(m, func() (int64, error) { return keptFree + size - 1, nil })
 		view := m.Run(j)
-		failure := requireFailed(t, view, "j", step.NodeDiskFull, false).Record.Failure
+		failure := requireFailed(t, view, "j", step.StorageFailed, false).Record.Failure
 		for _, says := range []string{"64 MiB are left", "65 MiB are needed", "a copy of the image", "nothing was written", "make room there"} {
 			assert.Contains(t, failure.Message, says)
 		}
@@ -72,7 +72,7 @@ func TestRoomThatTheArchiveTakesIsMissedBeforeTheMaintenance(t *testing.T) {
 		})
 		m.OnArchive = func() { archived++ }
 		view := m.Run(m.Job("j", m.ReadBackNIC(inventory.ActivateReboot)))
-		requireFailed(t, view, "j", step.NodeDiskFull, false)
+		requireFailed(t, view, "j", step.StorageFailed, false)
 		assert.Zero(t, m.Window.Scheduled)
 		assert.Equal(t, 1, archived, "what is archived is not read again")
 	})
@@ -83,7 +83,7 @@ func TestNothingIsArchivedWhileThereIsNoRoomForTheCopyOfAnImage(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		large(m, func() (int64, error) { return keptFree, nil })
 		m.OnArchive = func() { t.Error("the device was read") }
-		requireFailed(t, m.Run(m.Job("j", m.ReadBackNIC(inventory.ActivateReboot))), "j", step.NodeDiskFull, false)
+		requireFailed(t, m.Run(m.Job("j", m.ReadBackNIC(inventory.ActivateReboot))), "j", step.StorageFailed, false)
 	})
 }
 

@@ -56,7 +56,7 @@ func (x *execution) disturbs(ctx context.Context, u journal.Update, d inventory.
 // hold says why the device must not be disturbed by the current step; empty when it may be.
 func (x *execution) hold(ctx context.Context, d inventory.Device) string {
 	s := x.job.CurrentStep()
-	if s == nil || s.Kind != plan.Flash && s.Kind != plan.Restore && s.Kind != plan.Activate {
+	if s == nil || s.Kind != plan.Flash && s.Kind != plan.Restore && s.Kind != plan.Configure && s.Kind != plan.Activate {
 		return ""
 	}
 	use, err := x.use(ctx, d.Identity)

@@ -114,12 +114,28 @@ type Update struct {
 	RollbackDigest string `json:"rollbackDigest,omitempty"`
 	// AllowDowngrade lets an older version be flashed.
 	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
+	// Settings are those that the device gets. ResetUnlisted says that all others get their defaults.
+	Settings      []Setting `json:"settings,omitempty"`
+	ResetUnlisted bool      `json:"resetUnlisted,omitempty"`
+	// Resets are those others with their defaults, and Before is what the device had, which a rollback gives back. Both are known once the
+	// preflight is settled.
+	Resets []Setting `json:"resets,omitempty"`
+	Before []Setting `json:"before,omitempty"`
 	// Origin lists the objects that the update comes from.
 	Origin []Origin `json:"origin,omitempty"`
 	// Archived is the entry of the archive that holds the image, for an update that restores it; empty where a source has the image.
 	Archived string `json:"archived,omitempty"`
 	// Desired is what would be flashed over the restored image; nil for nothing.
 	Desired *Desired `json:"desired,omitempty"`
+}
+
+// Configures reports whether the device gets settings.
+func (u Update) Configures() bool { return len(u.Settings) > 0 || u.ResetUnlisted }
+
+// Setting is one setting of a device.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Desired is firmware that a device should run. It has no digest where no image is known.

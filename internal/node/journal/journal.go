@@ -67,6 +67,8 @@ type Device struct {
 	// healthy: what one judged last, or what ran when the first job began to write. It is empty while what runs is good, and
 	// when there is none.
 	LastGood string `json:"lastGood,omitempty"`
+	// GoodSettings is to settings what LastGood is to firmware: those of the ones that a job began to change which the device had before.
+	GoodSettings []Setting `json:"goodSettings,omitempty"`
 	// Attempts counts the writes of one image; nil before the first.
 	Attempts *Attempts `json:"attempts,omitempty"`
 }

@@ -25,7 +25,7 @@ func steps() []Mutant {
 		{What: "the host is rebooted under a write", File: host,
 			Old: "case (d.s.State == Pending || d.refused()) && d.writing():", New: "case d.refused() && d.writing():"},
 		{What: "a job reboots without bound", File: host,
-			Old: "case d.s.State == Pending && d.r.rebootAttempts() >= MaxReboots:", New: "case d.s.State == Running && d.r.rebootAttempts() >= MaxReboots:"},
+			Old: "case d.s.State == Pending && d.r.rebootAttempts() >= d.r.mostReboots():", New: "case d.s.State == Running && d.r.rebootAttempts() >= d.r.mostReboots():"},
 		{What: "a reboot is believed under the same boot id", File: host,
 			Old: "case d.f.BootID != d.s.BootID:", New: "case d.f.BootID != d.s.BootID || d.f.Interrupted:"},
 		{What: "a host that refuses to reboot once is given up", File: host, Run: "^TestRefusedRebootIsRepeated$",

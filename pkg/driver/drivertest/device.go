@@ -22,6 +22,8 @@ type device struct {
 	// parameters are those of every firmware, in order of their names, and brought those of a version alone.
 	parameters []inventory.Parameter
 	brought    map[inventory.Version][]inventory.Parameter
+	// unplugs is the setting with which the links are down; zero for none.
+	unplugs inventory.Setting
 	// failure is what the tool prints with FailWrite.
 	failure string
 	gone    bool

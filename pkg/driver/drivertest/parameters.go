@@ -38,6 +38,11 @@ func sorted(all []inventory.Parameter) []inventory.Parameter {
 	return all
 }
 
+// Unplugs takes the links of the device down while the setting is in force.
+func (s *Simulated) Unplugs(uniqueID string, by inventory.Setting) {
+	s.change(uniqueID, func(d *device) { d.unplugs = by })
+}
+
 // Parameter is what the device really has under the name, whatever its faults; the zero value when its firmware knows none.
 func (s *Simulated) Parameter(uniqueID, name string) inventory.Parameter {
 	var out inventory.Parameter

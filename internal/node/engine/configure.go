@@ -1,0 +1,297 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// prepared is what a preflight found out about the settings of one device.
+type prepared struct {
+	resets, before []journal.Setting
+	noUndo         string
+}
+
+// settings are those that the update gives the device, or in a rollback gives back.
+func settings(u journal.Update, rollback bool) []inventory.Setting {
+	of := slices.Concat(u.Settings, u.Resets)
+	if rollback {
+		of = u.Before
+	}
+	out := make([]inventory.Setting, len(of))
+	for i, s := range of {
+		out[i] = inventory.Setting(s)
+	}
+	return out
+}
+
+func journalled(settings []inventory.Setting) []journal.Setting {
+	var out []journal.Setting
+	for _, s := range settings {
+		out = append(out, journal.Setting(s))
+	}
+	return out
+}
+
+// fitsSettings returns why the device must not be given its settings, nil when it may; again is true when the cause may be temporary. It
+// remembers what the device has, for the rollback.
+func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d inventory.Device) (failure *step.Failure, again bool) {
+	fail := func(r step.Reason, format string, args ...any) (*step.Failure, bool) {
+		return &step.Failure{Reason: r, Message: u.Device + ": " + fmt.Sprintf(format, args...)}, false
+	}
+	if !x.cfg.Catalog.Runs(plan.Configure, u.Class) {
+		return fail(step.NotUpdatable, "changing settings of devices of class %s is switched off on this node by the priority of its step", u.Class)
+	}
+	c, err := x.cfg.Drivers.Configurer(d)
+	if err != nil {
+		return fail(step.NotUpdatable, "%v", err)
+	}
+	all, err := c.Parameters(ctx, d.Identity)
+	switch {
+	case errors.Is(err, driver.ErrNotSupported):
+		return fail(step.NotUpdatable, "%v", err)
+	case err != nil:
+		failure, _ := fail(step.ReadFailed, "%v", err)
+		return failure, true
+	}
+	known := x.prepare(u, all)
+	u.Resets = known.resets
+	declared := settings(u, false)
+	now, _ := split(declared, all)
+	if u.Version == "" || d.Firmware.Running == inventory.Version(u.Version) {
+		now = declared // no other firmware is coming that could bring what is not known
+	}
+	if x.prepared == nil {
+		x.prepared = map[string]prepared{}
+	}
+	x.prepared[u.Device] = known
+	if len(inventory.Differing(declared, all)) == 0 && inventory.NeededFor(declared, all) == inventory.ActivateNone {
+		return nil, false
+	}
+	if u.Version == "" || x.needs(u, d).Outcome == plan.UpToDate { // else that of the firmware was asked
+		if failure, again := x.mayDisturb(ctx, u, d); failure != nil {
+			return failure, again
+		}
+	}
+	if err := c.CheckConfiguration(ctx, d.Identity, configuration(u, now)); err != nil {
+		if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
+			return fail(step.ParameterInvalid, "%v; nothing was written", err)
+		}
+		failure, _ := fail(step.ReadFailed, "check its settings: %v", err)
+		return failure, true
+	}
+	switch needs := inventory.NeededFor(now, all); {
+	case needs == inventory.ActivatePowerCycle:
+		return fail(step.PowerCycleRequired, "its settings would need a power cycle, which nothing here can do; change them by hand: %s",
+			strings.Join(spelled(inventory.Differing(now, all)), ", "))
+	case needs == inventory.ActivateReboot:
+		x.reboots = true
+	}
+	if known.noUndo != "" && x.job.Record.RollbackRequired {
+		return fail(step.RollbackUnavailable, "%s, and the rollout policy requires that it can be rolled back", known.noUndo)
+	}
+	return nil, false
+}
+
+// prepare finds out which defaults the device gets, and what it had before. What a job left that no health gate found good is not what
+// it had, and once the job has told the device anything, what it says is no longer what it had.
+func (x *execution) prepare(u journal.Update, all []inventory.Parameter) prepared {
+	if x.job.Record.Touched(u.Device) {
+		return prepared{u.Resets, u.Before, x.target(u.Device).NoUndo}
+	}
+	var out prepared
+	declared := settings(journal.Update{Settings: u.Settings}, false)
+	if u.ResetUnlisted {
+		for _, name := range inventory.Unlisted(declared, all) {
+			s := inventory.Setting{Name: name, Value: inventory.FindParameter(all, name).Default.Value}
+			declared, out.resets = append(declared, s), append(out.resets, journal.Setting(s))
+		}
+	}
+	had := inventory.Undo(declared, all)
+	var lost []string
+	for _, s := range inventory.Differing(declared, all) {
+		if p := inventory.FindParameter(all, s.Name); p != nil && len(inventory.Undo([]inventory.Setting{s}, all)) == 0 {
+			lost = append(lost, s.Name)
+		}
+	}
+	if len(lost) > 0 {
+		out.noUndo = "its previous settings could not be restored: the device does not say what it stores for " + strings.Join(lost, ", ")
+	}
+	out.before = journalled(had)
+	return out
+}
+
+// keepBefore journals what the preflight found out about settings, so that a rollback knows it whatever happens. It returns why settings
+// cannot be given back, by device.
+func (x *execution) keepBefore() (map[string]string, error) {
+	if len(x.prepared) == 0 {
+		return nil, nil
+	}
+	view, err := x.cfg.Journal.View()
+	if err != nil {
+		return nil, err
+	}
+	noUndo := map[string]string{}
+	next := x.job
+	next.Updates = slices.Clone(x.job.Updates)
+	for i := range next.Updates {
+		u := &next.Updates[i]
+		known, ok := x.prepared[u.Device]
+		if !ok {
+			continue
+		}
+		noUndo[u.Device] = known.noUndo
+		u.Resets, u.Before = known.resets, merged(view.Devices[u.UniqueID].GoodSettings, known.before)
+	}
+	if reflect.DeepEqual(next.Updates, x.job.Updates) {
+		return noUndo, nil
+	}
+	return noUndo, x.save(next)
+}
+
+// merged are the first settings, and those of the second whose names they lack.
+func merged(first, second []journal.Setting) []journal.Setting {
+	out := slices.Clone(first)
+	for _, s := range second {
+		if !slices.ContainsFunc(first, func(f journal.Setting) bool { return f.Name == s.Name }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// split tells the settings that the device knows with its running firmware from those that it does not.
+func split(all []inventory.Setting, known []inventory.Parameter) (now, later []inventory.Setting) {
+	for _, s := range all {
+		if inventory.FindParameter(known, s.Name) != nil {
+			now = append(now, s)
+		} else {
+			later = append(later, s)
+		}
+	}
+	return now, later
+}
+
+// configuration asks for the settings: those of the update's resets as resets.
+func configuration(u journal.Update, of []inventory.Setting) driver.Configuration {
+	var c driver.Configuration
+	for _, s := range of {
+		if slices.Contains(u.Resets, journal.Setting(s)) {
+			c.Reset = append(c.Reset, s.Name)
+		} else {
+			c.Set = append(c.Set, s)
+		}
+	}
+	return c
+}
+
+func spelled(of []inventory.Setting) []string {
+	var out []string
+	for _, s := range of {
+		out = append(out, s.Name+"="+s.Value)
+	}
+	return out
+}
+
+// configure stores the settings of the device, or those that it had. It returns nil when the write goes on and this process does not
+// follow it.
+func (x *execution) configure(ctx context.Context, s step.Step) *step.Returned {
+	u := x.update(s.Device)
+	d, _, failure := x.device(ctx, u)
+	if failure != nil {
+		return failed(s, failure.Reason, failure.Message)
+	}
+	c, err := x.cfg.Drivers.Configurer(d)
+	if err != nil {
+		return failed(s, step.NotUpdatable, err.Error())
+	}
+	want := settings(u, s.Rollback)
+	all, err := c.Parameters(ctx, d.Identity, names(want)...)
+	if err != nil {
+		return failed(s, step.ReadFailed, err.Error())
+	}
+	now, later := split(want, all)
+	waits := d.Firmware.Pending() || u.Version != "" && !s.Rollback && string(d.Firmware.Running) != u.Version
+	if len(later) > 0 && !waits && !s.Rollback { // firmware that ran before need not know what the new one knew
+		return failed(s, step.ParameterInvalid, "the device has no parameter "+strings.Join(names(later), ", "))
+	}
+	x.guard(ctx)
+	if x.job.ProtectionRequired && !s.Rollback {
+		ctx = command.RequireProtection(ctx)
+	}
+	of := driver.Configuration{Set: now}
+	if !s.Rollback {
+		of = configuration(u, now)
+	}
+	needs, err := c.Configure(ctx, d.Identity, of)
+	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
+		return failed(s, step.ParameterInvalid, err.Error())
+	}
+	ret := x.wrote(s, needs, err)
+	if ret != nil && ret.Failure == nil && len(later) > 0 {
+		ret.Message = "its settings are stored but for " + strings.Join(names(later), ", ") + ", which only other firmware knows"
+	}
+	return ret
+}
+
+func names(of []inventory.Setting) []string {
+	var out []string
+	for _, s := range of {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
+// lookAtSettings reads what the device has of the settings that the current step is about.
+func (x *execution) lookAtSettings(ctx context.Context, u journal.Update, d inventory.Device, dev *step.Device) {
+	cur := x.job.CurrentStep()
+	rollback := cur != nil && cur.Rollback
+	want := settings(u, rollback)
+	if len(want) == 0 {
+		return
+	}
+	c, err := x.cfg.Drivers.Configurer(d)
+	var all []inventory.Parameter
+	if err == nil {
+		all, err = c.Parameters(ctx, d.Identity, names(want)...)
+	}
+	switch {
+	case errors.Is(err, command.ErrStillRunning):
+		dev.WriteRunning, dev.Writer = true, err.Error()
+		return
+	case err != nil:
+		dev.UnreadSettings = err.Error()
+		return
+	}
+	for _, s := range want {
+		p := inventory.FindParameter(all, s.Name)
+		switch {
+		case p == nil && rollback:
+		case p == nil:
+			dev.Unset, dev.Unstored = append(dev.Unset, "no "+s.Name), append(dev.Unstored, "no "+s.Name)
+		case p.Runs(s.Value):
+		case !p.Current.Known && p.Stores(s.Value):
+			dev.Doubted = true
+		case p.Stores(s.Value):
+			dev.Unset = append(dev.Unset, fmt.Sprintf("%s %s instead of %s", s.Name, p.Current, s.Value))
+			dev.SettingsNeed = max(dev.SettingsNeed, p.Needs)
+		default:
+			had := p.Current
+			if !had.Known {
+				had = p.Next
+			}
+			differs := fmt.Sprintf("%s %s instead of %s", s.Name, had, s.Value)
+			dev.Unset, dev.Unstored = append(dev.Unset, differs), append(dev.Unstored, differs)
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// told makes the job give every device the settings.
+func told(j journal.Job, settings ...journal.Setting) journal.Job {
+	for i := range j.Updates {
+		j.Updates[i].Settings = settings
+	}
+	j.Record = engine.NewRecord(plan.Catalog{}, j.Updates)
+	return j
+}
+
+// settingsOnly makes a job that gives the devices settings and no firmware.
+func settingsOnly(m *enginetest.Machine, name string, id inventory.Identity, settings ...journal.Setting) journal.Job {
+	j := m.Job(name, id)
+	for i := range j.Updates {
+		j.Updates[i].Version, j.Updates[i].FromVersion, j.Updates[i].Digest = "", "", ""
+	}
+	return told(j, settings...)
+}
+
+func number(name, value string, needs inventory.Activation) inventory.Parameter {
+	return inventory.Parameter{
+		Name: name, Current: inventory.Read(value), Default: inventory.Read("0"), Spelling: inventory.SpelledAsNumber,
+		Domain: inventory.Domain{Number: &inventory.Interval{Max: 127}}, Needs: needs,
+	}
+}
+
+func current(m *enginetest.Machine, id inventory.Identity, name string) string {
+	return m.Sim.Parameter(id.UniqueID, name).Current.String()
+}
+
+// Firmware and settings of a device go in one maintenance with one reboot, and both are read back after it (R003-13).
+func TestFirmwareAndSettingsShareOneReboot(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("VFS", "0", inventory.ActivateReboot))
+		view := m.Run(told(m.Job("j", id), journal.Setting{Name: "VFS", Value: "8"}))
+		j := requireComplete(t, m, view, "j")
+		assert.Equal(t, "8", current(m, id, "VFS"))
+		assert.Equal(t, 1, m.Window.Scheduled)
+		assert.Equal(t, 1, m.Sim.Count(drivertest.OpReboot, ""))
+		assert.False(t, j.Record.Reconfigured)
+		assert.Equal(t, "the device runs 2.0, and its settings are in force", verification(j))
+		assert.Empty(t, view.Devices["nic0"].GoodSettings)
+	})
+}
+
+func verification(j journal.Job) string {
+	for _, s := range j.Record.Steps {
+		if s.Kind == plan.Verify && !s.Rollback {
+			return s.Message
+		}
+	}
+	return ""
+}
+
+// A job that changes settings alone writes no firmware, and activates the settings by the least that they need.
+func TestSettingsAloneNeedWhatTheyNeed(t *testing.T) {
+	for needs, reboots := range map[inventory.Activation]int{
+		inventory.ActivateNone: 0, inventory.ActivateDeviceReset: 0, inventory.ActivateReboot: 1,
+	} {
+		t.Run(needs.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+				id := m.ReadBackNIC(inventory.ActivateReboot)
+				m.Sim.Give("nic0", number("VFS", "0", needs))
+				view := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "8"}))
+				j := view.Job("uid-j")
+				require.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
+				assert.Equal(t, "8", current(m, id, "VFS"))
+				assert.Equal(t, reboots, m.Sim.Count(drivertest.OpReboot, ""))
+				assert.Zero(t, m.Sim.Count(drivertest.OpWrite, "nic0"))
+				assert.Nil(t, view.Devices["nic0"].LastApplied)
+			})
+		})
+	}
+}
+
+// Settings that are in force already disturb nothing: the node stays in service.
+func TestSettingsInForceDisturbNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("VFS", "8", inventory.ActivateReboot))
+		view := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "0x8"}))
+		require.Equal(t, step.Complete, view.Job("uid-j").Record.Outcome)
+		assert.Zero(t, m.Window.Scheduled)
+		assert.Empty(t, m.Sim.Operations())
+	})
+}
+
+// A flash that resets the configuration of the device ends with the declared values in force again, in the same maintenance.
+func TestAFlashThatResetsSettingsEndsWithThem(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("VFS", "8", inventory.ActivateReboot))
+		m.Sim.Inject("nic0", drivertest.FlashResets)
+		view := m.Run(told(m.Job("j", id), journal.Setting{Name: "VFS", Value: "8"}))
+		j := requireComplete(t, m, view, "j")
+		assert.Equal(t, "8", current(m, id, "VFS"))
+		assert.True(t, j.Record.Reconfigured)
+		assert.Equal(t, 2, m.Sim.Count(drivertest.OpReboot, ""))
+		assert.Equal(t, 2, j.Record.Reboots())
+		assert.Equal(t, 1, m.Window.Scheduled)
+	})
+}
+
+// A parameter that only the new firmware has is set once that runs, in the same maintenance.
+func TestAParameterOfTheNewFirmwareIsSetOnceThatRuns(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("VFS", "0", inventory.ActivateReboot))
+		m.Sim.Bring("nic0", "2.0", number("NEW", "0", inventory.ActivateNone))
+		view := m.Run(told(m.Job("j", id), journal.Setting{Name: "VFS", Value: "8"}, journal.Setting{Name: "NEW", Value: "1"}))
+		requireComplete(t, m, view, "j")
+		assert.Equal(t, "8", current(m, id, "VFS"))
+		assert.Equal(t, "1", current(m, id, "NEW"))
+		assert.Equal(t, 1, m.Window.Scheduled)
+	})
+}
+
+// What the device does not take is refused before the node is disturbed, with what it takes.
+func TestInvalidSettingsAreRefusedBeforeTheNodeIsDisturbed(t *testing.T) {
+	for name, s := range map[string]journal.Setting{
+		"the nearest are VFS": {Name: "VSF", Value: "8"}, "it takes numbers from 0 to 127": {Name: "VFS", Value: "128"},
+		"cannot be changed": {Name: "SERIAL", Value: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+				id := m.ReadBackNIC(inventory.ActivateReboot)
+				serial := number("SERIAL", "7", inventory.ActivateNone)
+				serial.ReadOnly = "the vendor sets it"
+				m.Sim.Give("nic0", number("VFS", "0", inventory.ActivateReboot), serial)
+				view := m.Run(settingsOnly(m, "j", id, s))
+				j := requireFailed(t, view, "j", step.ParameterInvalid, false)
+				assert.Contains(t, j.Record.Failure.Message, name)
+				assert.Zero(t, m.Window.Scheduled)
+				assert.Empty(t, m.Sim.Operations())
+			})
+		})
+	}
+}
+
+// A setting that takes the link down is rolled back to what the device had, firmware and settings, and the node returns to service.
+func TestASettingThatTakesTheLinkDownIsRolledBack(t *testing.T) {
+	for _, withFirmware := range []bool{false, true} {
+		t.Run(map[bool]string{false: "settings alone", true: "with firmware"}[withFirmware], func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+				id := m.ReadBackNIC(inventory.ActivateReboot)
+				m.Sim.Give("nic0", number("LINK", "1", inventory.ActivateReboot), number("VFS", "3", inventory.ActivateReboot))
+				m.Sim.Unplugs("nic0", inventory.Setting{Name: "LINK", Value: "0"})
+				wanted := []journal.Setting{{Name: "LINK", Value: "0"}, {Name: "VFS", Value: "8"}}
+				j := settingsOnly(m, "j", id, wanted...)
+				if withFirmware {
+					j = told(m.Job("j", id), wanted...)
+				}
+				view := m.Run(j)
+				failed := requireFailed(t, view, "j", step.Unhealthy, false)
+				assert.True(t, failed.Record.RolledBack())
+				assert.Equal(t, "1", current(m, id, "LINK"))
+				assert.Equal(t, "3", current(m, id, "VFS"))
+				assert.Equal(t, inventory.Version("1.0"), m.Sim.Firmware("nic0").Running)
+				assert.Equal(t, 2, m.Sim.Count(drivertest.OpReboot, ""))
+				assert.Equal(t, 1, m.Window.Released)
+				assert.Empty(t, view.Devices["nic0"].GoodSettings)
+			})
+		})
+	}
+}
+
+// What the device does not say it stores cannot be given back; a job that must be able to is refused before the node is disturbed.
+func TestSettingsThatCannotBeGivenBackAreSaidBefore(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", inventory.Parameter{Name: "MUTE", Needs: inventory.ActivateReboot})
+		j := settingsOnly(m, "j", id, journal.Setting{Name: "MUTE", Value: "1"})
+		j.Record.RollbackRequired = true
+		failed := requireFailed(t, m.Run(j), "j", step.RollbackUnavailable, false)
+		assert.Contains(t, failed.Record.Failure.Message, "the device does not say what it stores for MUTE")
+		assert.Zero(t, m.Window.Scheduled)
+	})
+}
+
+// All that is not declared gets its default where that is asked for, and comes back in a rollback.
+func TestUnlistedSettingsGetTheirDefaults(t *testing.T) {
+	for _, bad := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			id := m.ReadBackNIC(inventory.ActivateReboot)
+			m.Sim.Give("nic0", number("VFS", "3", inventory.ActivateReboot), number("OTHER", "5", inventory.ActivateReboot))
+			if bad {
+				m.Sim.Unplugs("nic0", inventory.Setting{Name: "OTHER", Value: "0"})
+			}
+			j := settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "8"})
+			j.Updates[0].ResetUnlisted = true
+			view := m.Run(j)
+			if bad {
+				requireFailed(t, view, "j", step.Unhealthy, false)
+				assert.Equal(t, []string{"3", "5"}, []string{current(m, id, "VFS"), current(m, id, "OTHER")})
+				return
+			}
+			assert.Equal(t, step.Complete, view.Job("uid-j").Record.Outcome)
+			assert.Equal(t, []string{"8", "0"}, []string{current(m, id, "VFS"), current(m, id, "OTHER")})
+		})
+	}
+}
+
+// A write that was cut off in the middle, and whose end nobody saw, is completed.
+func TestSettingsThatWereCutOffAreCompleted(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("A", "0", inventory.ActivateReboot), number("B", "0", inventory.ActivateReboot))
+		m.Sim.Inject("nic0", drivertest.HalfConfigure)
+		m.OnSnapshot = func(s engine.Snapshot) {
+			if m.Sim.Count(drivertest.OpConfigure, "nic0") > 0 {
+				m.Sim.Cure("nic0", drivertest.HalfConfigure)
+			}
+		}
+		view := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "A", Value: "1"}, journal.Setting{Name: "B", Value: "2"}))
+		require.Equal(t, step.Complete, view.Job("uid-j").Record.Outcome, "%+v", view.Job("uid-j").Record.Failure)
+		assert.Equal(t, []string{"1", "2"}, []string{current(m, id, "A"), current(m, id, "B")})
+	})
+}
+
+// A tool that fails leaves the device as it was: what it may have stored is given back, and the node returns to service.
+func TestSettingsThatCannotBeStoredAreGivenBack(t *testing.T) {
+	for fault, reason := range map[drivertest.Fault]step.Reason{drivertest.FailWrite: step.WriteFailed, drivertest.LieWrite: step.VerifyFailed} {
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			id := m.ReadBackNIC(inventory.ActivateReboot)
+			m.Sim.Give("nic0", number("VFS", "3", inventory.ActivateReboot))
+			m.Sim.Inject("nic0", fault)
+			failed := requireFailed(t, m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "8"})), "j", reason, false)
+			assert.True(t, failed.Record.RolledBack())
+			assert.Equal(t, "3", current(m, id, "VFS"))
+			assert.Zero(t, m.Sim.Count(drivertest.OpReboot, ""))
+		})
+	}
+}
+
+// A power cut at any point of a job with firmware and settings ends with both in force, and with one at any point of a rollback with neither.
+func TestSettingsSurviveAPowerCutAnywhere(t *testing.T) {
+	for _, bad := range []bool{false, true} {
+		t.Run(map[bool]string{false: "update", true: "rollback"}[bad], func(t *testing.T) {
+			for at := 1; ; at++ {
+				reached := false
+				inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+					id := m.ReadBackNIC(inventory.ActivateReboot)
+					m.Sim.Give("nic0", number("VFS", "3", inventory.ActivateReboot))
+					m.Sim.Inject("nic0", drivertest.FlashResets)
+					if bad {
+						m.Sim.Unplugs("nic0", inventory.Setting{Name: "VFS", Value: "8"})
+					}
+					m.CrashAt = at
+					view := m.Run(told(m.Job("j", id), journal.Setting{Name: "VFS", Value: "8"}))
+					reached = m.Points >= at
+					want, version := "8", inventory.Version("2.0")
+					if bad {
+						want, version = "3", "1.0"
+					}
+					assert.Equal(t, want, current(m, id, "VFS"), "cut at %d: %+v", at, view.Job("uid-j").Record.Failure)
+					assert.Equal(t, version, m.Sim.Firmware("nic0").Running, "cut at %d", at)
+					assert.False(t, view.Job("uid-j").Held(), "cut at %d: %+v", at, view.Job("uid-j").Record.Failure)
+				})
+				if !reached || t.Failed() {
+					break
+				}
+			}
+		})
+	}
+}
