@@ -25,8 +25,8 @@ func applyCommand() *cobra.Command {
 	var checkTimeout, soak time.Duration
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Update the firmware of this machine as the templates say",
-		Long: "Fetch and verify the images, flash what differs, activate it and read it back. It does not drain the machine: move workloads away first.\n" +
+		Short: "Update the firmware and settings of this machine as the templates say",
+		Long: "Fetch and verify the images, flash and configure what differs, activate it and read it back. It does not drain the machine: move workloads away first.\n" +
 			"Without --reboot it stops before a reboot and exits with 3; run it again after the reboot to verify.\n" +
 			"Ctrl-C stops at the next safe point and exits with 4; a running write is finished first. Run it again to continue.",
 		Args: cobra.NoArgs,

@@ -17,7 +17,7 @@ type desiredFlags struct {
 }
 
 func (d *desiredFlags) add(c *cobra.Command) {
-	c.Flags().StringSliceVarP(&d.files, "filename", "f", nil, "file with FirmwareTemplates and FirmwareSources; may be repeated (required)")
+	c.Flags().StringSliceVarP(&d.files, "filename", "f", nil, "file with FirmwareTemplates, ConfigurationTemplates and FirmwareSources; may be repeated (required)")
 	c.Flags().StringToStringVar(&d.labels, "node-labels", nil, "labels the machine's Node would have, as k=v,...")
 	if err := c.MarkFlagRequired("filename"); err != nil {
 		panic(err) // no such flag: a mistake in this function
@@ -41,7 +41,11 @@ func planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			found, err := scan(c.Context(), m)
+			hardware, err := hardwareOf(c.Context(), m)
+			if err != nil {
+				return err
+			}
+			found, err := hardware.Host.Scan(c.Context())
 			if err != nil {
 				return err
 			}
@@ -49,7 +53,11 @@ func planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p, err := cli.MakePlan(found, docs, cli.Describe(docs.Sources), desired.labels)
+			has, err := cli.ReadDeclared(c.Context(), found, docs, desired.labels, hardware.Drivers)
+			if err != nil {
+				return err
+			}
+			p, err := cli.MakePlan(found, docs, cli.Describe(docs.Sources), desired.labels, has)
 			p.Order(catalog)
 			return errors.Join(cli.Print(c.OutOrStdout(), format, p), cmp.Or(err, p.Unread()))
 		},

@@ -42,11 +42,11 @@ func main() {
 
 // count reads the Go files of a checkout.
 func count(tree fs.FS) ([]figure, error) {
-	fields := figure{name: "fields", most: 401}
+	fields := figure{name: "fields", most: 420}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 60950}
+	product := figure{name: "product", most: 61300}
 	world := figure{name: "testWorld", most: 31200}
-	tests := figure{name: "tests", most: 85000}
+	tests := figure{name: "tests", most: 85200}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -81,7 +81,9 @@ type UpdatedDevice struct {
 	Device string `json:"device"`
 	Class  string `json:"class"`
 	From   string `json:"from,omitempty"`
-	To     string `json:"to"`
+	To     string `json:"to,omitempty"`
+	// Settings are those that the device was given.
+	Settings []string `json:"settings,omitempty"`
 }
 
 // Apply updates the devices of this machine as the documents declare. A job that an earlier apply began is finished first,
@@ -127,13 +129,20 @@ func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job,
 	if err != nil {
 		return journal.Job{}, nil, err
 	}
-	described, err := MakePlan(found, a.Docs, Describe(a.Docs.Sources), a.Labels)
+	has, err := ReadDeclared(ctx, found, a.Docs, a.Labels, a.Drivers)
+	if err != nil {
+		return journal.Job{}, nil, err
+	}
+	described, err := MakePlan(found, a.Docs, Describe(a.Docs.Sources), a.Labels, has)
 	if err != nil {
 		return journal.Job{}, nil, err
 	}
 	for _, d := range described.Devices {
 		if d.Action == "None" && d.Rule != "" {
 			a.printf("%s %s (%s): nothing to do: %s\n", d.Class, strings.Join(d.Names, ","), d.Rule, d.Reason)
+		}
+		if d.SettingsReason != "" {
+			a.printf("%s %s: no settings are changed: %s\n", d.Class, strings.Join(d.Names, ","), d.SettingsReason)
 		}
 		if d.Via != "" {
 			a.printf("%s %s (%s): %s first, on the way to %s; run apply again when this is done.\n",
@@ -144,7 +153,7 @@ func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job,
 	if err != nil {
 		return journal.Job{}, nil, err
 	}
-	p, err := MakePlan(found, a.Docs, stored, a.Labels) // now with the true digests
+	p, err := MakePlan(found, a.Docs, stored, a.Labels, has) // now with the true digests
 	if err != nil {
 		return journal.Job{}, nil, err
 	}
@@ -180,9 +189,15 @@ func (a Applying) updates(due []assignment) []journal.Update {
 func update(a assignment) journal.Update {
 	u := journal.Update{
 		Device: devicename.Of("local", a.device.Identity), UniqueID: a.device.UniqueID, Class: a.device.Class, Driver: a.device.Driver,
-		Version: string(a.rule.Version), Digest: string(a.image.match.Digest), AllowDowngrade: a.rule.Downgrade == v1alpha1.DowngradeAllow,
-		Origin: []journal.Origin{{Kind: string(a.rule.Kind), Name: a.rule.Name, Rule: a.rule.Rule}},
 	}
+	if c := a.configuration; c != nil {
+		u.Settings, u.ResetUnlisted = journalled(*c), c.ResetUnlisted
+	}
+	if a.rule == nil {
+		return u
+	}
+	u.Version, u.Digest, u.AllowDowngrade = string(a.rule.Version), string(a.image.match.Digest), a.rule.Downgrade == v1alpha1.DowngradeAllow
+	u.Origin = []journal.Origin{{Kind: string(a.rule.Kind), Name: a.rule.Name, Rule: a.rule.Rule}}
 	if f := a.device.Firmware; f != nil {
 		u.FromVersion = string(f.Running)
 	}
@@ -297,7 +312,11 @@ func (a Applying) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.Step
 func outcome(j journal.Job, result string) Outcome {
 	out := Outcome{Result: result}
 	for _, u := range j.Updates {
-		out.Devices = append(out.Devices, UpdatedDevice{Device: u.Device, Class: string(u.Class), From: u.FromVersion, To: u.Version})
+		d := UpdatedDevice{Device: u.Device, Class: string(u.Class), From: u.FromVersion, To: u.Version}
+		for _, s := range slices.Concat(u.Settings, u.Resets) {
+			d.Settings = append(d.Settings, s.Name+"="+s.Value)
+		}
+		out.Devices = append(out.Devices, d)
 	}
 	return out
 }

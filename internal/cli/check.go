@@ -17,23 +17,10 @@ import (
 // checkTemplate refuses what the API server would refuse, because without a cluster no API server checks it.
 func checkTemplate(t v1alpha1.FirmwareTemplate) []document.Problem {
 	c := &checker{}
-	c.require("metadata.name", t.Name)
-	c.oneOf("spec.state", string(t.Spec.State), "", string(v1alpha1.TemplateActive), string(v1alpha1.TemplatePaused))
-	if len(t.Spec.Rules) == 0 {
-		c.report("spec.rules", "names no rule")
-	}
+	c.template(t.Name, t.Spec.State, len(t.Spec.Rules))
 	names := map[string]bool{}
 	for i, r := range t.Spec.Rules {
-		at := fmt.Sprintf("spec.rules[%d]", i)
-		c.require(at+".name", r.Name)
-		if names[r.Name] {
-			c.report(at+".name", fmt.Sprintf("%q is the name of another rule too", r.Name))
-		}
-		names[r.Name] = true
-		c.class(at+".selector.class", r.Selector.Class)
-		if isBIOS := r.Selector.Class == v1alpha1.ClassBIOS; isAnyDevice(r.Selector) && !(isBIOS && t.Spec.Machine != nil) {
-			c.report(at+".selector", `name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to any`)
-		}
+		at := c.rule(i, r.Name, names, r.Selector, t.Spec.Machine)
 		c.require(at+".version", r.Version)
 		c.require(at+".sourceRef.name", r.SourceRef.Name)
 		c.oneOf(at+".policy", string(r.Policy), "", string(v1alpha1.PolicyApply), string(v1alpha1.PolicyValidate))
@@ -44,6 +31,44 @@ func checkTemplate(t v1alpha1.FirmwareTemplate) []document.Problem {
 	}
 	return c.problems
 }
+
+// checkConfiguration is checkTemplate for settings.
+func checkConfiguration(t ConfigurationTemplate) []document.Problem {
+	c := &checker{}
+	c.template(t.Name, t.Spec.State, len(t.Spec.Rules))
+	names := map[string]bool{}
+	for i, r := range t.Spec.Rules {
+		at := c.rule(i, r.Name, names, r.Selector, t.Spec.Machine)
+		c.oneOf(at+".policy", string(r.Policy), "", string(v1alpha1.PolicyApply), string(v1alpha1.PolicyValidate))
+		c.oneOf(at+".unlisted", string(r.Unlisted), "", string(v1alpha1.UnlistedKeep), string(v1alpha1.UnlistedReset))
+		c.oneOf(at+".settings.linkType", string(r.Settings.LinkType), "", "Ethernet", "InfiniBand")
+		if n := r.Settings.NumVFs; n != nil && *n < 0 {
+			c.report(at+".settings.numVFs", "must not be negative")
+		}
+		if r.Settings == (v1alpha1.Settings{}) && len(r.Parameters) == 0 && r.Unlisted != v1alpha1.UnlistedReset {
+			c.report(at, "names no setting and no parameter")
+		}
+		if len(r.Parameters) > maxParameters {
+			c.report(at+".parameters", fmt.Sprintf("%d are named, and at most %d may be", len(r.Parameters), maxParameters))
+		}
+		parameters := map[string]bool{}
+		for j, p := range r.Parameters {
+			in := fmt.Sprintf("%s.parameters[%d].name", at, j)
+			c.require(in, p.Name)
+			if parameters[p.Name] {
+				c.report(in, fmt.Sprintf("%q is named twice", p.Name))
+			}
+			parameters[p.Name] = true
+		}
+	}
+	if _, err := match.NewConfigurationTemplate(&t, &t.Spec); err != nil {
+		c.report("spec.nodeSelector", err.Error())
+	}
+	return c.problems
+}
+
+// maxParameters bounds the parameters of a rule.
+const maxParameters = 128
 
 // isAnyDevice reports whether a selector names nothing but a class.
 func isAnyDevice(s v1alpha1.DeviceSelector) bool {
@@ -82,6 +107,30 @@ type checker struct{ problems []document.Problem }
 
 func (c *checker) report(at, text string) {
 	c.problems = append(c.problems, document.Problem{Path: at, Text: at + ": " + text})
+}
+
+// template checks what all templates have.
+func (c *checker) template(name string, state v1alpha1.TemplateState, rules int) {
+	c.require("metadata.name", name)
+	c.oneOf("spec.state", string(state), "", string(v1alpha1.TemplateActive), string(v1alpha1.TemplatePaused))
+	if rules == 0 {
+		c.report("spec.rules", "names no rule")
+	}
+}
+
+// rule checks what all rules have, and returns where the rule is.
+func (c *checker) rule(i int, name string, names map[string]bool, s v1alpha1.DeviceSelector, machine *v1alpha1.MachineSelector) (at string) {
+	at = fmt.Sprintf("spec.rules[%d]", i)
+	c.require(at+".name", name)
+	if names[name] {
+		c.report(at+".name", fmt.Sprintf("%q is the name of another rule too", name))
+	}
+	names[name] = true
+	c.class(at+".selector.class", s.Class)
+	if isBIOS := s.Class == v1alpha1.ClassBIOS; isAnyDevice(s) && !(isBIOS && machine != nil) {
+		c.report(at+".selector", `name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to any`)
+	}
+	return at
 }
 
 func (c *checker) require(at, value string) {

@@ -228,12 +228,12 @@ func TestPlanShowsWhatApplyWouldDo(t *testing.T) {
 	s := newStage(t)
 	docs, err := cli.Load([]string{s.template(t)})
 	require.NoError(t, err)
-	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
+	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"}, nil)
 	require.NoError(t, err)
 	for _, format := range []cli.Format{cli.Table, cli.JSON} {
 		golden.Equal(t, "testdata/plan."+string(format), print(t, format, p))
 	}
-	_, err = cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "storage"})
+	_, err = cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "storage"}, nil)
 	require.ErrorContains(t, err, "--node-labels")
 }
 
@@ -244,7 +244,7 @@ func TestPlanNeverChoosesByLuck(t *testing.T) { // R001-9, R000-19
 	twin := *docs.Templates[0].DeepCopy()
 	twin.Name = "twin"
 	docs.Templates = append(docs.Templates, twin)
-	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
+	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"}, nil)
 	require.NoError(t, err)
 	for _, d := range p.Devices {
 		assert.Equal(t, "None", d.Action)
@@ -261,7 +261,7 @@ func TestUnreadableIsNeverDone(t *testing.T) { // R000-12
 	}
 	docs, err := cli.Load([]string{s.template(t)})
 	require.NoError(t, err)
-	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
+	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"}, nil)
 	require.NoError(t, err, "the plan is printed all the same")
 	golden.Equal(t, "testdata/plan-unreadable.table", print(t, cli.Table, p))
 	err = p.Unread()
@@ -275,7 +275,7 @@ func TestUnreadableIsNeverDone(t *testing.T) { // R000-12
 	require.NoError(t, s.ClearFaults())
 	found := s.scan(t)
 	found.Incomplete = map[inventory.Class]error{inventory.NIC: errors.New("list NIC devices: EIO"), inventory.BIOS: errors.New("no rule is for one")}
-	p, err = cli.MakePlan(found, docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
+	p, err = cli.MakePlan(found, docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"list NIC devices: EIO"}, p.Unreadable)
 	for i := range found.Devices {
@@ -284,7 +284,7 @@ func TestUnreadableIsNeverDone(t *testing.T) { // R000-12
 		}
 	}
 	found.Incomplete = nil
-	p, err = cli.MakePlan(found, docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
+	p, err = cli.MakePlan(found, docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"}, nil)
 	require.NoError(t, err)
 	require.NoError(t, p.Unread())
 }

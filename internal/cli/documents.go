@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/document"
@@ -15,13 +17,21 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// Documents holds the desired firmware and its sources as read from files.
+// Documents holds the desired firmware, its sources and the desired settings as read from files.
 type Documents struct {
-	Templates []v1alpha1.FirmwareTemplate
-	Sources   []v1alpha1.FirmwareSource
+	Templates      []v1alpha1.FirmwareTemplate
+	Configurations []ConfigurationTemplate
+	Sources        []v1alpha1.FirmwareSource
 }
 
-// Load reads the FirmwareTemplates and FirmwareSources of the files. Every problem is reported with its file and line.
+// ConfigurationTemplate is a document of desired settings.
+type ConfigurationTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	Spec              v1alpha1.ConfigurationTemplateSpec `json:"spec,omitzero"`
+}
+
+// Load reads the FirmwareTemplates, ConfigurationTemplates and FirmwareSources of the files. Every problem is reported with its file and line.
 func Load(files []string) (Documents, error) {
 	var docs Documents
 	var errs []error
@@ -33,8 +43,8 @@ func Load(files []string) (Documents, error) {
 		}
 		errs = append(errs, document.Each(file, text, docs.document)...)
 	}
-	if len(errs) == 0 && len(docs.Templates) == 0 {
-		errs = append(errs, fmt.Errorf("no FirmwareTemplate in %s", strings.Join(files, ", ")))
+	if len(errs) == 0 && len(docs.Templates)+len(docs.Configurations) == 0 {
+		errs = append(errs, fmt.Errorf("no FirmwareTemplate or ConfigurationTemplate in %s", strings.Join(files, ", ")))
 	}
 	errs = append(errs, docs.duplicates()...)
 	return docs, errors.Join(errs...)
@@ -50,13 +60,18 @@ func (d *Documents) document(h document.Header, raw []byte) []document.Problem {
 		problems := append(document.Strict(raw, &t), checkTemplate(t)...)
 		d.Templates = append(d.Templates, t)
 		return problems
+	case "ConfigurationTemplate":
+		var t ConfigurationTemplate
+		problems := append(document.Strict(raw, &t), checkConfiguration(t)...)
+		d.Configurations = append(d.Configurations, t)
+		return problems
 	case "FirmwareSource":
 		var s v1alpha1.FirmwareSource
 		problems := append(document.Strict(raw, &s), checkSource(s)...)
 		d.Sources = append(d.Sources, s)
 		return problems
 	default:
-		return []document.Problem{{Path: "kind", Text: fmt.Sprintf("kind is %q, want FirmwareTemplate or FirmwareSource", h.Kind)}}
+		return []document.Problem{{Path: "kind", Text: fmt.Sprintf("kind is %q, want FirmwareTemplate, ConfigurationTemplate or FirmwareSource", h.Kind)}}
 	}
 }
 
@@ -76,6 +91,9 @@ func (d *Documents) names() []string {
 	var out []string
 	for _, t := range d.Templates {
 		out = append(out, "FirmwareTemplate "+t.Name)
+	}
+	for _, t := range d.Configurations {
+		out = append(out, "ConfigurationTemplate "+t.Name)
 	}
 	for _, s := range d.Sources {
 		out = append(out, "FirmwareSource "+s.Name)

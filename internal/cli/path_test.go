@@ -51,7 +51,7 @@ spec:
 // card is what the plan says about the card.
 func card(t *testing.T, s *stage, a cli.Applying) cli.PlannedDevice {
 	t.Helper()
-	p, err := cli.MakePlan(s.scan(t), a.Docs, cli.Describe(a.Docs.Sources), nil)
+	p, err := cli.MakePlan(s.scan(t), a.Docs, cli.Describe(a.Docs.Sources), nil, nil)
 	require.NoError(t, err)
 	for _, d := range p.Devices {
 		if d.Rule != "" {

@@ -48,18 +48,25 @@ type PlannedDevice struct {
 	To string `json:"to,omitempty"`
 	// Via is the version to flash first, where the desired one cannot follow the running one directly.
 	Via string `json:"via,omitempty"`
-	// Action is Flash, Activate or None.
+	// Action is Flash, Activate, Configure (settings alone) or None.
 	Action string `json:"action"`
 	// Reason says why nothing is done, or what activates the image.
 	Reason string `json:"reason"`
 	// Image is where the image comes from.
 	Image string `json:"image,omitempty"`
+	// SettingsRule is the template and its rule that declare settings, as "template/rule". Settings are those that are not in force, and
+	// SettingsReason says why they are not changed.
+	SettingsRule   string           `json:"settingsRule,omitempty"`
+	Settings       []PlannedSetting `json:"settings,omitempty"`
+	SettingsReason string           `json:"settingsReason,omitempty"`
 }
 
-// assignment is the firmware one device should get now.
+// assignment is the firmware and the settings that one device should get now.
 type assignment struct {
 	device inventory.Device
-	// rule with the version to flash next, and with the downgrade policy that applies with its source.
+	// configuration is nil where it gets no settings.
+	configuration *plan.Configuration
+	// rule with the version to flash next, and with the downgrade policy that applies with its source; nil where it gets no firmware.
 	rule     *match.Rule
 	image    sourceImage
 	decision plan.Decision
@@ -113,11 +120,20 @@ func (p Plan) Unread() error {
 	return fmt.Errorf("%w; correct this and run it again: %s", ErrUnreadable, strings.Join(p.Unreadable, "; "))
 }
 
-// MakePlan decides what the documents mean for the devices of this machine as a Node with these labels.
-func MakePlan(found host.Inventory, docs Documents, images Images, labels map[string]string) (Plan, error) {
-	var machine inventory.Machine
-	if found.Machine != nil {
-		machine = *found.Machine
+func machineOf(found host.Inventory) inventory.Machine {
+	if found.Machine == nil {
+		return inventory.Machine{}
+	}
+	return *found.Machine
+}
+
+// MakePlan decides what the documents mean for the devices of this machine as a Node with these labels, which have what was declared for them
+// as it was read.
+func MakePlan(found host.Inventory, docs Documents, images Images, labels map[string]string, has Declared) (Plan, error) {
+	machine := machineOf(found)
+	configurations, err := docs.configurations(found, labels)
+	if err != nil {
+		return Plan{}, err
 	}
 	var templates []*match.Template
 	for i := range docs.Templates {
@@ -134,8 +150,12 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 	p := Plan{Reboot: "NotRequired", Devices: []PlannedDevice{}}
 	for _, d := range devices {
 		planned, due := planDevice(d, templates, stockOf{docs.Sources, images})
+		due = planSettings(d, &planned, due, has[d.UniqueID])
 		p.Devices = append(p.Devices, planned)
-		if d.Err != nil && mayMatch(templates, match.DeviceFrom(d.Identity)) {
+		if err := has[d.UniqueID].err; err != nil && d.Err == nil && !errors.Is(err, driver.ErrNotSupported) {
+			p.Unreadable = append(p.Unreadable, strings.Join(strings.Fields(err.Error()), " "))
+		}
+		if d.Err != nil && mayMatch(slices.Concat(templates, configurations), match.DeviceFrom(d.Identity)) {
 			p.Unreadable = append(p.Unreadable, strings.Join(strings.Fields(d.Err.Error()), " "))
 		}
 		if due == nil {
@@ -148,11 +168,11 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 	}
 	for _, class := range inventory.Classes() {
 		anything := match.Device{Class: v1alpha1.DeviceClass(class)} // nothing else is known of a device that is not listed
-		if err := found.Incomplete[class]; err != nil && mayMatch(templates, anything) {
+		if err := found.Incomplete[class]; err != nil && mayMatch(slices.Concat(templates, configurations), anything) {
 			p.Unreadable = append(p.Unreadable, err.Error())
 		}
 	}
-	if len(templates) == 0 {
+	if len(templates)+len(configurations) == 0 {
 		return p, fmt.Errorf("no template selects this machine (vendor %q, model %q, labels %v), so nothing is planned; give its Node's labels with --node-labels",
 			machine.Manufacturer, machine.Model, labels)
 	}
@@ -162,6 +182,32 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 // mayMatch reports whether a rule may be for a device that cannot be read.
 func mayMatch(templates []*match.Template, d match.Device) bool {
 	return slices.ContainsFunc(templates, func(t *match.Template) bool { return !t.Paused && t.MayMatch(d) })
+}
+
+// planSettings adds what becomes of the settings of a device to what becomes of its firmware.
+func planSettings(d inventory.Device, out *PlannedDevice, due *assignment, has declared) *assignment {
+	decided, change := has.plan(out, due != nil)
+	if !change {
+		return due
+	}
+	if due == nil {
+		due = &assignment{device: d}
+		if out.Action = "Configure"; out.Rule == "" {
+			out.Reason = settingsText(decided.Activation)
+		}
+	}
+	due.configuration = has.rules[0].Configuration
+	due.decision.Activation = max(due.decision.Activation, decided.Activation)
+	return due
+}
+
+func settingsText(a inventory.Activation) string {
+	return map[inventory.Activation]string{
+		inventory.ActivateNone:         "its settings are in force at once",
+		inventory.ActivateDeviceReset:  "a reset of the device brings its settings into force",
+		inventory.ActivateDriverReload: "a reload of the kernel driver brings its settings into force",
+		inventory.ActivateReboot:       "a reboot brings its settings into force",
+	}[a]
 }
 
 func planDevice(d inventory.Device, templates []*match.Template, stock stockOf) (PlannedDevice, *assignment) {
@@ -263,8 +309,8 @@ func (p Plan) table(w io.Writer) error {
 	if p.Reboot == "Required" {
 		reboot = "one reboot"
 	}
-	_, err := fmt.Fprintf(w, "\n%d of %d devices to update, %s.\n", len(p.due), len(p.Devices), reboot)
-	return errors.Join(err, p.stepTable(w))
+	_, err := fmt.Fprintf(w, "\n%d of %d devices to change, %s.\n", len(p.due), len(p.Devices), reboot)
+	return errors.Join(err, p.settingTable(w), p.stepTable(w))
 }
 
 // stock keeps the images of FirmwareSources on this machine.

@@ -25,7 +25,9 @@ func (p *Plan) Order(c plan.Catalog) {
 	}
 	var targets []plan.Target
 	for _, a := range p.due {
-		targets = append(targets, plan.Target{Device: update(a).Device, Class: a.device.Class, Driver: a.device.Driver})
+		targets = append(targets, plan.Target{
+			Device: update(a).Device, Class: a.device.Class, Driver: a.device.Driver, Settings: a.configuration != nil, SettingsOnly: a.rule == nil,
+		})
 	}
 	for _, s := range c.Steps(targets) {
 		p.Steps = append(p.Steps, PlannedStep{Step: string(s.Kind), Device: s.Device, Priority: s.Priority})

@@ -17,7 +17,7 @@ func TestPlanShowsTheStepsInOrder(t *testing.T) {
 	s := newStage(t)
 	docs, err := cli.Load([]string{s.template(t)})
 	require.NoError(t, err)
-	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
+	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"}, nil)
 	require.NoError(t, err)
 	p.Order(plan.DefaultCatalog())
 	require.NotEmpty(t, p.Steps)

@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"strconv"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -23,6 +25,22 @@ func Of(f *v1alpha1.DesiredFirmware, retry plan.Clearance) plan.Desired {
 			To: inventory.NormalizeVersion(e.To), From: versions(e.From), Below: inventory.NormalizeVersion(e.Below),
 			Via: inventory.NormalizeVersion(e.Via), Digest: Digest(e.Digest),
 		})
+	}
+	return out
+}
+
+// Configuration is what a device is told to be, in the terms of package plan.
+func Configuration(c v1alpha1.DesiredConfiguration) *plan.Configuration {
+	out := &plan.Configuration{ResetUnlisted: c.Unlisted == v1alpha1.UnlistedReset}
+	set := func(name, value string) { out.Set = append(out.Set, inventory.Setting{Name: name, Value: value}) }
+	if n := c.Settings.NumVFs; n != nil {
+		set(inventory.SettingNumVFs, strconv.Itoa(int(*n)))
+	}
+	if t := c.Settings.LinkType; t != "" {
+		set(inventory.SettingLinkType, string(t))
+	}
+	for _, p := range c.Parameters {
+		set(p.Name, p.Value)
 	}
 	return out
 }

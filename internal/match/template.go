@@ -10,11 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
-// Template is a compiled FirmwareTemplate. It is read-only once it is made.
+// Template is a compiled FirmwareTemplate or ConfigurationTemplate. It is read-only once it is made.
 type Template struct {
 	Name, UID  string
 	Generation int64
@@ -38,7 +40,9 @@ type Rule struct {
 	Source    string
 	Policy    v1alpha1.Policy
 	Downgrade v1alpha1.DowngradePolicy
-	Selector  *Selector
+	// Configuration is what a rule of a ConfigurationTemplate tells devices, which has no version; nil for any other.
+	Configuration *plan.Configuration
+	Selector      *Selector
 }
 
 // Party names a rule of a template or a pin of a node that claims a device.
@@ -52,7 +56,7 @@ func (p Party) String() string {
 	if p.Kind == v1alpha1.OriginPin {
 		return fmt.Sprintf("pin %q of NodeFirmware %q", p.Rule, p.Name)
 	}
-	return fmt.Sprintf("rule %q of FirmwareTemplate %q", p.Rule, p.Name)
+	return fmt.Sprintf("rule %q of %s %q", p.Rule, p.Kind, p.Name)
 }
 
 func (p Party) compare(o Party) int {
@@ -68,21 +72,48 @@ func (p Party) compare(o Party) int {
 
 // NewTemplate compiles a template. The error names the field of the spec that is invalid.
 func NewTemplate(t *v1alpha1.FirmwareTemplate) (*Template, error) {
-	out := &Template{
-		Name: t.Name, UID: string(t.UID), Generation: t.Generation,
-		Paused: t.Spec.State == v1alpha1.TemplatePaused, nodes: labels.Everything(),
+	out, err := newTemplate(t, t.Spec.State, t.Spec.NodeSelector, t.Spec.Machine)
+	if err == nil {
+		out.Rules = rulesOf(v1alpha1.OriginTemplate, t, t.Spec.Rules)
 	}
-	if t.Spec.NodeSelector != nil {
-		nodes, err := metav1.LabelSelectorAsSelector(t.Spec.NodeSelector)
+	return out, err
+}
+
+// originConfiguration is the kind of a ConfigurationTemplate, which no device in a cluster has as an origin yet.
+const originConfiguration v1alpha1.OriginKind = "ConfigurationTemplate"
+
+// NewConfigurationTemplate is NewTemplate for settings.
+func NewConfigurationTemplate(o metav1.Object, spec *v1alpha1.ConfigurationTemplateSpec) (*Template, error) {
+	out, err := newTemplate(o, spec.State, spec.NodeSelector, spec.Machine)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range spec.Rules {
+		out.Rules = append(out.Rules, &Rule{
+			Party: Party{Kind: originConfiguration, Name: out.Name, Rule: r.Name},
+			UID:   out.UID, Generation: out.Generation, Policy: cmp.Or(r.Policy, v1alpha1.PolicyApply),
+			Configuration: desired.Configuration(r.DesiredConfiguration), Selector: NewSelector(r.Selector),
+		})
+	}
+	return out, nil
+}
+
+// newTemplate compiles what all templates have.
+func newTemplate(o metav1.Object, state v1alpha1.TemplateState, nodes *metav1.LabelSelector, machine *v1alpha1.MachineSelector) (*Template, error) {
+	out := &Template{
+		Name: o.GetName(), UID: string(o.GetUID()), Generation: o.GetGeneration(),
+		Paused: state == v1alpha1.TemplatePaused, nodes: labels.Everything(),
+	}
+	if nodes != nil {
+		selector, err := metav1.LabelSelectorAsSelector(nodes)
 		if err != nil {
 			return nil, fmt.Errorf("spec.nodeSelector: %w", err)
 		}
-		out.nodes = nodes
+		out.nodes = selector
 	}
-	if m := t.Spec.Machine; m != nil {
-		out.vendor, out.model = text.Slug(m.Vendor), text.Slug(m.Model)
+	if machine != nil {
+		out.vendor, out.model = text.Slug(machine.Vendor), text.Slug(machine.Model)
 	}
-	out.Rules = rulesOf(v1alpha1.OriginTemplate, t, t.Spec.Rules)
 	return out, nil
 }
 

@@ -25,6 +25,9 @@ func (d decider) preflight() Action {
 		a.Failure.Device = ret.Failure.Device
 		return a
 	}
+	if !slices.ContainsFunc(d.r.Updates, func(u Update) bool { return u.Version != "" }) && slices.ContainsFunc(d.r.Updates, func(u Update) bool { return u.Settings }) {
+		return d.succeed("every setting fits its device")
+	}
 	return d.succeed("every image fits its device")
 }
 

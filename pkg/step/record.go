@@ -260,7 +260,7 @@ const (
 	SignatureMissing       Reason = "SignatureMissing"
 	SignatureInvalid       Reason = "SignatureInvalid"
 	SignatureUntrusted     Reason = "SignatureUntrusted"
-	StorageFailed           Reason = "StorageFailed"
+	StorageFailed          Reason = "StorageFailed"
 	JobRejected            Reason = "JobRejected"
 	HardwareChanged        Reason = "HardwareChanged"
 	ReadFailed             Reason = "ReadFailed"

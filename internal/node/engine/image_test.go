@@ -25,7 +25,7 @@ import (
 func TestAnImageThatChangedOnTheNodeIsNotAtFault(t *testing.T) {
 	for reason, err := range map[step.Reason]error{
 		step.ImageUnavailable: fmt.Errorf("%w: the content is another one", command.ErrImage),
-		step.StorageFailed:     fmt.Errorf("%w: %w", command.ErrImage, syscall.ENOSPC),
+		step.StorageFailed:    fmt.Errorf("%w: %w", command.ErrImage, syscall.ENOSPC),
 	} {
 		t.Run(string(reason), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *enginetest.Machine) {

@@ -100,7 +100,7 @@ func (s *Simulated) Revert(ctx context.Context, id inventory.Identity, v invento
 // LinkDown reports whether the device has no links because of the firmware it runs.
 func (s *Simulated) LinkDown(uniqueID string) bool {
 	down := false
-	s.change(uniqueID, func(d *device) { 
+	s.change(uniqueID, func(d *device) {
 		p := d.parameter(d.unplugs.Name)
 		down = d.running == DefectLinkDown || d.running == DefectTorn || p != nil && p.Runs(d.unplugs.Value)
 	})
