@@ -2,6 +2,7 @@ package step
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -79,7 +80,7 @@ func (d decider) readBack(dev Device, want inventory.Version) Action {
 	case told == nil:
 		return d.succeed(runs)
 	case dev.UnreadSettings != "":
-		return d.awaitAnswer(VerifyFailed, "its settings cannot be read: "+dev.UnreadSettings)
+		return d.charge(d.awaitAnswer(VerifyFailed, "its settings cannot be read: "+dev.UnreadSettings))
 	case len(dev.Unset) == 0 && runs != "":
 		return d.succeed(runs + ", and its settings are in force")
 	case len(dev.Unset) == 0:
@@ -91,7 +92,14 @@ func (d decider) readBack(dev Device, want inventory.Version) Action {
 	case d.mayConfigureAgain():
 		return Action{Verb: ConfigureAgain, Step: d.i, Message: "the device has " + strings.Join(dev.Unset, ", ") + "; its settings are stored once more"}
 	}
-	return d.fail(VerifyFailed, "the device has %s", strings.Join(dev.Unset, ", "))
+	a := d.fail(VerifyFailed, "the device has %s", strings.Join(dev.Unset, ", "))
+	if !d.reconfigured() && d.r.Failure == nil { // nothing says that the device would not take them
+		a.Failure.Message = fmt.Sprintf("%s. Its settings could not be stored once more: the job has requested %d reboots, and keeps the last ones for a rollback",
+			a.Message, d.r.rebootAttempts())
+		a.Message = a.Failure.Message
+		return a
+	}
+	return d.charge(a)
 }
 
 // mayConfigureAgain reports whether the settings may be stored once more. Firmware may have reset them when it was activated, or have brought

@@ -24,7 +24,7 @@ func (d decider) verify() Action {
 	case dev.Running == want && dev.Refusal != "" && d.activatedByBoot():
 		a = d.fail(VerifyFailed, "the device runs %s, but%s", want, strings.TrimPrefix(dev.refusal(), ":"))
 	case want == "" || dev.Running == want:
-		a = d.readBack(dev, want)
+		return d.readBack(dev, want)
 	case d.keptForPower(dev, want):
 		return d.fail(PowerCycleRequired, "after a reboot the device still runs %s: %s", dev.Running, powerCycle(string(want)))
 	case d.mayTakeAnotherBoot(dev):
@@ -38,7 +38,7 @@ func (d decider) verify() Action {
 	default:
 		a = d.fail(VerifyFailed, "the device runs %s instead of %s%s", dev.Running, want, dev.refusal())
 	}
-	if a.Failure != nil && a.Failure.Reason != PowerCycleRequired && !d.s.Rollback && d.r.Touched(d.s.Device) {
+	if a.Failure != nil && !d.s.Rollback && d.r.Touched(d.s.Device) {
 		a.Failure.Blames = []string{d.s.Device}
 	}
 	return a

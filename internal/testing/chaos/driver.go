@@ -44,6 +44,21 @@ func (t tools) Revert(ctx context.Context, id inventory.Identity, v inventory.Ve
 	return t.Simulated.Revert(ctx, id, v)
 }
 
+// Parameters implements driver.Configurer.
+func (t tools) Parameters(ctx context.Context, id inventory.Identity, names ...string) ([]inventory.Parameter, error) {
+	t.point(opSettings, Before, id.UniqueID)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return t.Simulated.Parameters(ctx, id, names...)
+}
+
+// Configure implements driver.Configurer.
+func (t tools) Configure(ctx context.Context, id inventory.Identity, c driver.Configuration) (inventory.Activation, error) {
+	t.point(opConfigure, Before, id.UniqueID)
+	return t.Simulated.Configure(ctx, id, c)
+}
+
 // Activate implements driver.Updater.
 func (t tools) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	t.point(opActivate, Before, id.UniqueID)

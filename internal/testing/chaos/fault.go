@@ -144,16 +144,19 @@ const (
 	opWrite    = "write"
 	opRevert   = "revert"
 	opActivate = "activate"
-	opReboot   = "reboot-request"
-	opSchedule = "schedule-maintenance"
-	opState    = "read-maintenance"
-	opRelease  = "release-maintenance"
-	opRequired = "required.d"
-	opTask     = "task"
-	opGuard    = "guard"
-	opUnguard  = "unguard"
-	opUse      = "use"
-	opFile     = "file-"
+	// opConfigure stores settings, and opSettings reads them.
+	opConfigure = "configure"
+	opSettings  = "read-settings"
+	opReboot    = "reboot-request"
+	opSchedule  = "schedule-maintenance"
+	opState     = "read-maintenance"
+	opRelease   = "release-maintenance"
+	opRequired  = "required.d"
+	opTask      = "task"
+	opGuard     = "guard"
+	opUnguard   = "unguard"
+	opUse       = "use"
+	opFile      = "file-"
 )
 
 // family is a set of kinds and the boundaries at which they can be injected.
@@ -175,11 +178,13 @@ func on(phase Phase, names ...string) func(Op) bool {
 }
 
 // acting reports whether the boundary is not one between reads.
-func acting(o Op) bool { return !at(opWait, opFind, opScan, opReady, opCheck, opState, opUse)(o) }
+func acting(o Op) bool {
+	return !at(opWait, opFind, opScan, opReady, opCheck, opState, opUse, opSettings)(o)
+}
 
 // losing reports whether a power cut at the boundary may lose or tear something in more than one way.
 func losing(o Op) bool {
-	return at(opWrite, opRevert, opActivate, opArchive)(o) || on(After, opSave)(o) || strings.HasPrefix(o.Name, opFile)
+	return at(opWrite, opRevert, opConfigure, opActivate, opArchive)(o) || on(After, opSave)(o) || strings.HasPrefix(o.Name, opFile)
 }
 
 func storing(o Op) bool {
@@ -188,7 +193,7 @@ func storing(o Op) bool {
 
 var families = []family{
 	{[]Kind{KillDaemon}, 1, anywhere},
-	{[]Kind{KillBoth, Reboot}, 3, at(opWrite, opRevert, opActivate)},
+	{[]Kind{KillBoth, Reboot}, 3, at(opWrite, opRevert, opConfigure, opActivate)},
 	{[]Kind{PowerCut}, 3, losing},
 	{[]Kind{Stop}, 1, anywhere},
 	{[]Kind{Reboot, PowerCut, Upgrade}, 1, acting},
@@ -196,12 +201,12 @@ var families = []family{
 	{[]Kind{SyncFails}, 1, on(After, opSave)},
 	{[]Kind{APIAway}, 2, at(opPass, opFetch, opSchedule, opState, opRelease, opReady, opWrite, opReboot)},
 	{[]Kind{ClockStep}, 2, at(opPass, opWrite, opWait)},
-	{[]Kind{Swap}, 1, at(opPass, opFind, opWrite, opActivate, opReboot, opArchive)},
-	{[]Kind{Steal, Cancel}, 1, at(opPass, opState, opWrite)},
+	{[]Kind{Swap}, 1, at(opPass, opFind, opWrite, opConfigure, opActivate, opReboot, opArchive)},
+	{[]Kind{Steal, Cancel}, 1, at(opPass, opState, opWrite, opConfigure)},
 	{[]Kind{Mute}, 2, at(opFind, opScan)},
 	{[]Kind{Unwell}, 2, at(opScan)},
-	{[]Kind{KillWorker}, 3, on(Inside, opWrite, opRevert, opActivate)},
-	{[]Kind{ToolHangs, ToolLies, ToolFails, ToolFailsLate}, 1, on(Inside, opWrite, opRevert, opActivate)},
+	{[]Kind{KillWorker}, 3, on(Inside, opWrite, opRevert, opConfigure, opActivate)},
+	{[]Kind{ToolHangs, ToolLies, ToolFails, ToolFailsLate}, 1, on(Inside, opWrite, opRevert, opConfigure, opActivate)},
 	{[]Kind{ToolFails, ToolLies}, 1, on(Inside, opArchive)},
 	{[]Kind{Truncate, Flip}, 1, on(After, opFetch)},
 	{[]Kind{LatePod}, 1, on(Before, opReboot)},

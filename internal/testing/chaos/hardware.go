@@ -82,14 +82,29 @@ func (w *world) plug(s DeviceSpec, uniqueID string, bystander bool) {
 	}
 	w.sim.Add(d.id, fw)
 	for fault, is := range map[drivertest.Fault]bool{
-		drivertest.Quiet: s.Quiet, drivertest.NeedReboot: s.NeedsMore, drivertest.RefuseBoot: s.Refuses, drivertest.TwoBoots: s.TwoBoots,
+		drivertest.Quiet: s.Quiet, drivertest.NeedReboot: s.NeedsMore, drivertest.RefuseBoot: s.Refuses, drivertest.TwoBoots: s.TwoBoots, drivertest.FlashResets: s.Resets,
 	} {
 		if is {
 			w.sim.Inject(uniqueID, fault)
 		}
 	}
+	if s.Setting {
+		w.sim.Give(uniqueID, inventory.Parameter{
+			Name: settingName, Current: inventory.Read(settingBefore), Default: inventory.Read("0"), Needs: max(s.Activation, inventory.ActivateDeviceReset),
+		})
+	}
+	if s.Unplugs {
+		w.sim.Unplugs(uniqueID, inventory.Setting{Name: settingName, Value: settingValue})
+	}
 	w.devices = append(w.devices, d)
 }
+
+// The setting of devices that have one: what it was, and what a job makes it.
+const (
+	settingName   = "VFS"
+	settingBefore = "3"
+	settingValue  = "8"
+)
 
 // running reports whether a tool changes the device now.
 func (d *device) running() bool { return d.op != nil }
@@ -116,7 +131,7 @@ func (w *world) carries(d *device) bool {
 
 // boundaries are those of the operations of the simulated driver.
 var boundaries = map[drivertest.OperationKind]string{
-	drivertest.OpWrite: opWrite, drivertest.OpRevert: opRevert, drivertest.OpActivate: opActivate,
+	drivertest.OpWrite: opWrite, drivertest.OpRevert: opRevert, drivertest.OpActivate: opActivate, drivertest.OpConfigure: opConfigure,
 }
 
 // carryOut is the tool of the simulated driver.
@@ -125,6 +140,8 @@ func (w *world) carryOut(ctx context.Context, c drivertest.Change) error {
 	switch c.Kind {
 	case drivertest.OpWrite:
 		w.note(Event{Kind: EventWrite, Device: c.UniqueID, Version: c.Version, Digest: c.Digest, Archived: w.archived(d, op)})
+	case drivertest.OpConfigure:
+		w.note(Event{Kind: EventConfigure, Device: c.UniqueID, Detail: fmt.Sprint(c.Settings)})
 	case drivertest.OpActivate:
 		w.note(Event{Kind: EventActivate, Device: c.UniqueID, Version: c.Version})
 	}

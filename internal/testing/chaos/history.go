@@ -30,6 +30,7 @@ const (
 	EventWrite       EventKind = "write begins"
 	EventRevert      EventKind = "slot is chosen"
 	EventActivate    EventKind = "activation begins"
+	EventConfigure   EventKind = "settings are told"
 	EventTaken       EventKind = "device took it"
 	EventTorn        EventKind = "write is torn"
 	EventTask        EventKind = "step of a driver begins"
@@ -54,7 +55,7 @@ const byKexec = "by kexec"
 // changes reports whether the event is an operation that changes a device or the host.
 func (k EventKind) changes() bool {
 	switch k {
-	case EventWrite, EventRevert, EventActivate, EventReboot, EventTask:
+	case EventWrite, EventRevert, EventConfigure, EventActivate, EventReboot, EventTask:
 		return true
 	}
 	return false
@@ -109,7 +110,7 @@ type snapshot struct {
 // sound reports whether nothing is wrong with the new firmware and the devices of the job.
 func (s snapshot) sound() bool {
 	return !slices.ContainsFunc(s.devices, func(d deviceState) bool {
-		return d.gone || d.spec.Defect != drivertest.DefectNone || d.spec.Refuses || d.spec.Staged
+		return d.gone || d.spec.Defect != drivertest.DefectNone || d.spec.Refuses || d.spec.Staged || d.spec.Unplugs
 	})
 }
 
@@ -117,7 +118,9 @@ func (s snapshot) sound() bool {
 type deviceState struct {
 	spec                      DeviceSpec
 	running, stored, original inventory.Version
-	gone                      bool
+	// setting is in force; empty where the device has none.
+	setting string
+	gone    bool
 	// ails says that what is wrong with the running firmware shows.
 	ails bool
 }

@@ -150,7 +150,7 @@ func (j *judge) intent(e Event, kinds ...plan.Kind) *step.Step {
 // change judges an operation that changes a device or the host.
 func (j *judge) change(e Event) {
 	kinds := map[EventKind][]plan.Kind{
-		EventWrite: {plan.Flash, plan.Restore}, EventRevert: {plan.Restore}, EventActivate: {plan.Activate}, EventReboot: {plan.Reboot},
+		EventWrite: {plan.Flash, plan.Restore}, EventRevert: {plan.Restore}, EventConfigure: {plan.Configure}, EventActivate: {plan.Activate}, EventReboot: {plan.Reboot},
 		EventTask: {erase},
 	}
 	if e.Job != nil && e.Job.Record.NeedsIntervention() {
@@ -172,7 +172,7 @@ func (j *judge) change(e Event) {
 	switch e.Kind {
 	case EventReboot:
 		j.again(e)
-		if j.reboots[e.Job.UID]++; j.reboots[e.Job.UID] > step.MaxReboots {
+		if j.reboots[e.Job.UID]++; j.reboots[e.Job.UID] > mostReboots(*e.Job) {
 			j.violate("R002-25", "reboot %d of the job", j.reboots[e.Job.UID])
 		}
 		return
@@ -287,7 +287,8 @@ func (j *judge) save(e Event) {
 	if !known {
 		return
 	}
-	anew := e.Job.Record.Restarts > was.Record.Restarts || e.Job.Record.SecondBoot && !was.Record.SecondBoot
+	anew := e.Job.Record.Restarts > was.Record.Restarts || e.Job.Record.SecondBoot && !was.Record.SecondBoot ||
+		reconfigured(e.Job.Record) > reconfigured(was.Record)
 	for i, b := range was.Record.Steps {
 		if i >= len(e.Job.Record.Steps) {
 			j.violate("P4", "the steps of the rollback are gone from the journal")
@@ -295,8 +296,11 @@ func (j *judge) save(e Event) {
 		}
 		n := e.Job.Record.Steps[i]
 		limit := int32(step.MaxAttempts)
-		if n.Kind == plan.Reboot {
-			limit = step.MaxReboots
+		switch {
+		case n.Kind == plan.Reboot:
+			limit = int32(mostReboots(*e.Job)) //nolint:gosec // a few
+		case reconfigured(e.Job.Record) > 0 && (n.Kind == plan.Configure || n.Kind == plan.Activate):
+			limit *= 2
 		}
 		switch {
 		case n.Attempt < b.Attempt:
@@ -315,6 +319,26 @@ func (j *judge) save(e Event) {
 	if !same(was.Record.Verdict, e.Job.Record.Verdict) {
 		j.verdict(e, was.Record, e.Job.Record)
 	}
+}
+
+// mostReboots is how often a job may request a reboot: twice more where it gives a device firmware and settings.
+func mostReboots(job journal.Job) int {
+	if slices.ContainsFunc(job.Updates, func(u journal.Update) bool { return u.Version != "" && len(u.Settings) > 0 }) {
+		return step.MaxReboots + 2
+	}
+	return step.MaxReboots
+}
+
+// reconfigured is in how many parts of a job settings were told once more.
+func reconfigured(r step.Record) int {
+	n := 0
+	if r.Reconfigured {
+		n++
+	}
+	if r.Rollback != nil && r.Rollback.Reconfigured {
+		n++
+	}
+	return n
 }
 
 // rejudged reports whether the gate runs again because the host has rebooted since its verdict.
@@ -381,6 +405,12 @@ func (j *judge) complete(s snapshot) {
 	}
 	for _, d := range s.devices {
 		if d.gone || len(s.job.Requested) > 0 {
+			continue
+		}
+		if d.spec.Setting && d.setting != settingValue {
+			j.violate("I4", "success though the setting of %s is %s", d.spec.ID, d.setting)
+		}
+		if d.spec.SettingOnly {
 			continue
 		}
 		if d.running != newVersion || d.stored != newVersion {
@@ -465,7 +495,11 @@ func (j *judge) left(r step.Record, d deviceState) {
 		j.violate("I7", "the node is in service with a torn image in %s", d.spec.ID)
 	case d.stored != d.running && !d.spec.Staged:
 		j.violate("I7", "the node is in service and %s, running %s, hides %s", d.spec.ID, d.running, d.stored)
-	case brought && d.running != d.original:
+	case d.spec.Setting && d.setting != settingBefore:
+		j.violate("I4", "the node is in service after a failure and the setting of %s is %s", d.spec.ID, d.setting)
+	case d.spec.SettingOnly && d.running != oldVersion:
+		j.violate("I4", "a job that gives %s settings alone left it with %s", d.spec.ID, d.running)
+	case brought && !d.spec.SettingOnly && d.running != d.original:
 		j.violate("I4", "rolled back though %s runs %s", d.spec.ID, d.running)
 	}
 }

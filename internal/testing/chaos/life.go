@@ -59,6 +59,12 @@ func (w *world) job(name string) journal.Job {
 			Digest: digest(spec.target()).String(), Class: spec.Class,
 			Origin: []journal.Origin{{Kind: "FirmwareTemplate", Name: "template", Rule: "rule"}},
 		}
+		if spec.Setting {
+			u.Settings = []journal.Setting{{Name: settingName, Value: settingValue}}
+		}
+		if spec.SettingOnly {
+			u.FromVersion, u.Version, u.Digest, u.Origin = "", "", "", nil
+		}
 		if spec.Rollback == inventory.RollbackImage {
 			u.RollbackDigest = digest(spec.before()).String()
 		}
@@ -219,6 +225,14 @@ func (w *world) config() engine.Config {
 	return c
 }
 
+// setting is that of the device that is in force; empty where it has none.
+func (w *world) setting(d *device) string {
+	if !d.spec.Setting {
+		return ""
+	}
+	return w.sim.Parameter(d.id.UniqueID, settingName).Current.Value
+}
+
 // snapshot is how everything stands now that the job has ended.
 func (w *world) snapshot() *snapshot {
 	j := w.disk.Job(w.current)
@@ -232,7 +246,7 @@ func (w *world) snapshot() *snapshot {
 		}
 		fw := w.sim.Firmware(d.id.UniqueID)
 		s.devices = append(s.devices, deviceState{
-			spec: d.spec, running: fw.Running, stored: fw.Stored, original: d.before, gone: d.gone, ails: w.defect(d) != drivertest.DefectNone,
+			spec: d.spec, running: fw.Running, stored: fw.Stored, original: d.before, setting: w.setting(d), gone: d.gone, ails: w.defect(d) != drivertest.DefectNone,
 		})
 	}
 	return s

@@ -54,6 +54,17 @@ func sabotages(t *testing.T) map[string]sabotage {
 		"a gate that finds every host healthy": {
 			"bad-nic-rolled-back", func(_ *world, c *engine.Config) { c.Health = cheerful{c.Health} }, "I4",
 		},
+		"settings that are taken for what was asked for": {
+			"settings", func(w *world, c *engine.Config) { c.Drivers = driver.Set{obliging{tools{w.sim, w}}} }, "I4",
+		},
+		"settings that are not remembered": {
+			"settings-and-bad-firmware", edited(func(j *journal.Job) {
+				j.Updates = slices.Clone(j.Updates)
+				for i := range j.Updates {
+					j.Updates[i].Before = nil
+				}
+			}), "I4",
+		},
 		"attempts that are forgotten": {
 			"nic-reset", edited(func(j *journal.Job) {
 				for i := range j.Record.Steps {
@@ -248,6 +259,17 @@ func hunt(t *testing.T, s Scenario, spoil func(*world, *engine.Config)) (invaria
 type edit struct {
 	engine.Journal
 	change func(*journal.Job)
+}
+
+// obliging is a driver that says of settings that they are what the job wants.
+type obliging struct{ tools }
+
+func (o obliging) Parameters(ctx context.Context, id inventory.Identity, names ...string) ([]inventory.Parameter, error) {
+	all, err := o.tools.Parameters(ctx, id, names...)
+	for i := range all {
+		all[i].Current, all[i].Next = inventory.Read(settingValue), inventory.Read(settingValue)
+	}
+	return all, err
 }
 
 func edited(change func(*journal.Job)) func(*world, *engine.Config) {

@@ -44,6 +44,9 @@ type DeviceSpec struct {
 	Slots int
 	// Staged devices hold the new firmware when the job begins.
 	Staged bool
+	// Setting is told to the device by the job, with its firmware or, where it is SettingOnly, alone. Resets makes the device forget it when it
+	// begins to run other firmware, and Unplugs takes its links down.
+	Setting, SettingOnly, Resets, Unplugs bool
 	// Set is the array, pool or other set of drives that the drive is a member of, beside drives that no job has; empty for none.
 	Set string
 	// Carries is the directory of the node that is on the drive; empty for none.
@@ -95,6 +98,15 @@ func Scenarios() []Scenario {
 			{ID: "disk0", Class: inventory.Disk, Activation: reset, Rollback: slot, Set: "the LVM RAID of data"},
 			{ID: "disk1", Class: inventory.Disk, Activation: reset, Rollback: slot, Set: "the LVM RAID of data"},
 		}},
+		{Name: "settings", Devices: []DeviceSpec{{
+			ID: "nic0", Class: inventory.NIC, Activation: reboot, Rollback: readBack, Setting: true, Resets: true,
+		}}},
+		{Name: "settings-and-bad-firmware", Devices: []DeviceSpec{{
+			ID: "nic0", Class: inventory.NIC, Activation: reset, Rollback: readBack, Setting: true, Resets: true, Defect: down,
+		}}},
+		{Name: "bad-setting-rolled-back", Devices: []DeviceSpec{{
+			ID: "nic0", Class: inventory.NIC, Activation: reboot, Rollback: readBack, Setting: true, SettingOnly: true, Unplugs: true,
+		}, disk}},
 		{Name: "three-devices-one-bad", Devices: []DeviceSpec{bios, nic(reset, readBack, down), disk}},
 	}
 }

@@ -45,7 +45,7 @@ func gates() []Mutant {
 		{What: "a policy that requires protected writes or a way back is not asked", File: "internal/schedule/policy.go", Packages: []string{"internal/controller/rollout"},
 			Old: "out.Require = append(out.Require, spec.Require...)", New: "out.Require = nil"},
 		{What: "a device that was not changed is blamed", File: gate,
-			Old: "&& !d.s.Rollback && d.r.Touched(d.s.Device) {", New: "&& !d.s.Rollback {"},
+			Old: "if a.Failure != nil && !d.s.Rollback && d.r.Touched(d.s.Device) {", New: "if a.Failure != nil && !d.s.Rollback {"},
 		{What: "a device is not blamed for what it runs", File: gate, Old: "a.Failure.Blames = []string{d.s.Device}", New: "a.Failure.Blames = nil"},
 		{What: "a device that takes its image at a second boot is blamed", File: gate, Old: "case d.mayTakeAnotherBoot(dev):", New: "case d.mayTakeAnotherBoot(dev) && d.r.Released:"},
 		{What: "a device is blamed whose second boot could not be tried", File: gate, Old: "case d.wantsAnotherBoot(dev) && !d.r.SecondBoot", New: "case d.wantsAnotherBoot(dev) && d.r.SecondBoot"},
