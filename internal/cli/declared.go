@@ -115,6 +115,9 @@ func (d declared) plan(out *PlannedDevice, firmwareComing bool) (decided plan.Co
 	case len(decided.Changes) == 0 && len(decided.Later) == 0 && !firmwareComing:
 		out.SettingsReason = "in force already"
 		return decided, false
+	case r.Policy == v1alpha1.PolicyValidate && len(out.Settings) == 0:
+		out.SettingsReason = "in force already"
+		return decided, false
 	case r.Policy == v1alpha1.PolicyValidate:
 		out.SettingsReason = "the policy is Validate, so a difference is only reported"
 		return decided, false

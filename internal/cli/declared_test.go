@@ -140,6 +140,11 @@ func TestTwoDeclarationsAreAConflict(t *testing.T) {
 	twin.Name = "twin"
 	docs.Configurations = append(docs.Configurations, twin)
 	assert.Contains(t, print(t, cli.Table, s.planned(t, docs)), "several rules match, so nothing is changed: twin/cx6, virtual-functions/cx6")
+	var steps bytes.Buffer
+	out, err := cli.Apply(t.Context(), s.configuring(t, docs, &steps))
+	require.NoError(t, err)
+	assert.Equal(t, "NothingToDo", out.Result)
+	assert.Equal(t, "0", s.setting(t, "numVFs"))
 }
 
 // Settings that could not be read are an error of the plan, and nothing is changed.
@@ -153,6 +158,8 @@ func TestDeclaredSettingsThatCannotBeRead(t *testing.T) {
 	var steps bytes.Buffer
 	_, err := cli.Apply(t.Context(), s.configuring(t, docs, &steps))
 	require.ErrorIs(t, err, cli.ErrUnreadable)
+	require.NoError(t, s.ClearFaults())
+	assert.Equal(t, "0", s.setting(t, "numVFs"))
 }
 
 func TestWrongConfigurationTemplatesAreRefused(t *testing.T) {

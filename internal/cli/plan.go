@@ -192,14 +192,22 @@ func planSettings(d inventory.Device, out *PlannedDevice, due *assignment, has d
 	}
 	if due == nil {
 		due = &assignment{device: d}
-		if out.Action = "Configure"; out.Rule == "" {
+		if out.Action = "Configure"; out.Reason == noRule {
 			out.Reason = settingsText(decided.Activation)
 		}
 	}
 	due.configuration = has.rules[0].Configuration
+	if out.Via != "" { // what only the last version brings waits for it
+		without := *due.configuration
+		without.Set = slices.DeleteFunc(slices.Clone(without.Set), func(s inventory.Setting) bool { return slices.Contains(decided.Later, s.Name) })
+		due.configuration = &without
+	}
 	due.decision.Activation = max(due.decision.Activation, decided.Activation)
 	return due
 }
+
+// noRule is the reason of a device that no template of firmware matches.
+const noRule = "no rule matches"
 
 func settingsText(a inventory.Activation) string {
 	return map[inventory.Activation]string{
@@ -225,7 +233,7 @@ func planDevice(d inventory.Device, templates []*match.Template, stock stockOf) 
 		out.Reason = "no rule matches what is known of it: " + reason(d)
 		return out, nil
 	case len(rules) == 0:
-		out.Reason = "no rule matches"
+		out.Reason = noRule
 		return out, nil
 	case len(rules) > 1:
 		out.Reason = "several rules match, so nothing is done: " + parties(rules)

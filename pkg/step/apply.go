@@ -83,7 +83,9 @@ func (r *Record) noteDrivers(ret *Returned) {
 	for i := range r.Updates {
 		d := ret.Drivers[r.Updates[i].Device]
 		r.Updates[i].Driver, r.Updates[i].DriverVersion = d.Name, d.Version
-		r.Updates[i].NoUndo = ret.NoUndo[r.Updates[i].Device]
+		if ret.Failure == nil {
+			r.Updates[i].NoUndo = ret.NoUndo[r.Updates[i].Device]
+		}
 	}
 }
 
@@ -111,47 +113,15 @@ func (r *Record) rebootAgain(why, bootID string) {
 	}
 }
 
-// configureAgain resets the part of the record that the step belongs to, to its settings. What was counted stays.
-func (r *Record) configureAgain(a Action) {
-	rollback := r.Steps[a.Step].Rollback
-	if rollback {
-		next := *r.Rollback
-		next.Reconfigured = true
-		r.Rollback = &next
-	} else {
-		r.Reconfigured = true
-	}
-	for i := range r.Updates {
-		if r.Updates[i].Settings {
-			r.Updates[i].Needs = inventory.ActivateNone
-		}
-	}
-	for i := range r.Steps {
-		s := &r.Steps[i]
-		if s.Rollback != rollback {
-			continue
-		}
-		switch s.Kind {
-		case plan.Reboot:
-			if s.State == Succeeded {
-				r.Rebooted++
-			}
-		case plan.Activate:
-			if !r.update(s.Device).Settings {
-				continue
-			}
-		case plan.Configure, plan.Verify, plan.Health:
-		default:
-			continue
-		}
-		s.State, s.Returned, s.BootID, s.Message = Pending, nil, "", a.Message
-	}
-}
-
 // rejudge resets the record to the health gate.
 func (r *Record) rejudge() {
 	s := &r.Steps[r.gate()]
 	s.State, s.Message = Pending, "checked again: the host has rebooted"
+	for i := range r.Steps { // a boot may have taken settings
+		if v := &r.Steps[i]; v.Kind == plan.Verify && v.Rollback == s.Rollback && v.State == Succeeded && r.configureOf(v.Device, v.Rollback) != nil {
+			v.State, v.Message = Pending, s.Message
+		}
+	}
 	if r.RolledBack() {
 		rollback, failure := *r.Rollback, *r.Failure
 		rollback.Done, failure.Held = false, true

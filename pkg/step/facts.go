@@ -80,19 +80,32 @@ type Device struct {
 	ActivationMessage string
 	// Refusal is the device's own report of why it did not take the last image; empty when it reports none.
 	Refusal string
-	// Unset lists the settings of the current step that are not in force, with what the device has instead, for people. Unstored are those
-	// of them that no activation brings into force, and SettingsNeed is the activation that the others need. Doubted says that the device
-	// does not report whether all that it stores is in force. UnreadSettings says why the settings could not be read; empty when they were.
-	Unset, Unstored []string
-	SettingsNeed    inventory.Activation
-	Doubted         bool
-	UnreadSettings  string
+	// Settings is the state of the settings that the current step is about; zero where it is about none.
+	Settings Settings
 	// Hold says why the device must not be disturbed now, such as that its array is degraded; empty when it may be.
 	Hold string
 	// WriteRunning says that a write to the device is running, by whichever process; Writer names that process, for
 	// people.
 	WriteRunning bool
 	Writer       string
+}
+
+// Settings is what a device has of the settings that a step is about.
+type Settings struct {
+	// Unread says why they could not be read; empty when they were.
+	Unread string
+	// Unset lists those that are not in force, with what the device has instead, for people. Unstored are those of them that no activation
+	// brings into force, and Need is the activation that the others need. Unreported counts those of Unstored of which the device does not
+	// say what it stores.
+	Unset, Unstored []string
+	Need            inventory.Activation
+	Unreported      int
+	// Doubted says that the device does not report whether all that it stores is in force. DoubtedNeed is what brings into force what a job
+	// may have stored of that, and no health gate has found good since.
+	Doubted     bool
+	DoubtedNeed inventory.Activation
+	// Lost says that all of Unset are lost at each boot.
+	Lost bool
 }
 
 // Maintenance is the state of the node's maintenance.
@@ -189,12 +202,15 @@ func (d Device) busy() string {
 // answers reports whether the device exists and could be read.
 func (d Device) answers() bool { return !d.Missing && d.Unreadable == "" }
 
-// configured reports whether the settings of the step are in force, as far as the device reports that.
-func (d Device) configured() bool { return d.answers() && d.UnreadSettings == "" && len(d.Unset) == 0 }
+// configured reports whether the settings of the step are in force, as far as the device reports that and nothing may still wait in it.
+func (d Device) configured() bool {
+	return d.answers() && d.Settings.Unread == "" && len(d.Settings.Unset) == 0 && d.Settings.DoubtedNeed == inventory.ActivateNone
+}
 
 // enforced reports whether all settings that the device stores are known to be in force.
 func (d Device) enforced() bool {
-	return d.answers() && d.UnreadSettings == "" && !d.Doubted && len(d.Unset) == len(d.Unstored)
+	s := d.Settings
+	return d.answers() && s.Unread == "" && !s.Doubted && len(s.Unset) == len(s.Unstored)
 }
 
 // complaint says why a device does not answer.

@@ -22,7 +22,7 @@ func (d decider) preflight() Action {
 		return d.poll("")
 	case ret.Failure != nil:
 		a := d.fail(ret.Failure.Reason, "%s", ret.Failure.Message)
-		a.Failure.Device = ret.Failure.Device
+		a.Failure.Device, a.Failure.Settings = ret.Failure.Device, ret.Failure.Settings
 		return a
 	}
 	if !slices.ContainsFunc(d.r.Updates, func(u Update) bool { return u.Version != "" }) && slices.ContainsFunc(d.r.Updates, func(u Update) bool { return u.Settings }) {

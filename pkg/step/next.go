@@ -171,8 +171,8 @@ func (d decider) attempts() int32 {
 	switch {
 	case d.s.Changes:
 		return MaxTaskAttempts
-	case d.reconfigured():
-		return 2 * MaxAttempts
+	case d.s.Kind == plan.Configure || d.s.Kind == plan.Activate || d.s.Kind == plan.Reboot:
+		return MaxAttempts * d.rounds()
 	}
 	return MaxAttempts
 }

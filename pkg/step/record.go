@@ -34,8 +34,6 @@ type Record struct {
 	SecondBoot bool `json:"secondBoot,omitempty"`
 	SlowBoot   bool `json:"slowBoot,omitempty"`
 	Rebooted   int  `json:"rebooted,omitempty"`
-	// Reconfigured says that settings were stored once more, because they were not in force when they were read back.
-	Reconfigured bool `json:"reconfigured,omitempty"`
 	// Restarts counts how often the list of steps was restarted because a driver had changed.
 	Restarts int32 `json:"restarts,omitempty"`
 	// Released says that a person asked to return the held node to service.
@@ -65,6 +63,10 @@ type Update struct {
 	// can be, and until the preflight is settled.
 	Settings bool   `json:"settings,omitempty"`
 	NoUndo   string `json:"noUndo,omitempty"`
+	// Reconfigured says that the settings were stored once more, because they were not in force when they were read back, and UndoneAgain that those
+	// which the device had were.
+	Reconfigured bool `json:"reconfigured,omitempty"`
+	UndoneAgain  bool `json:"undoneAgain,omitempty"`
 	// Needs is what the stored image, or settings, still need before they are in force. It is known once these are stored.
 	Needs inventory.Activation `json:"needs,omitempty"`
 	// From is the version a rollback restores, and Rollback the way to do it: None while that is not known and when it
@@ -84,8 +86,6 @@ type Rollback struct {
 	// Failure is why the previous firmware could not be restored, or why the host is unhealthy with it too. A person
 	// then has to act. Nil otherwise.
 	Failure *Failure `json:"failure,omitempty"`
-	// Reconfigured is that of Record, for the settings that the devices had.
-	Reconfigured bool `json:"reconfigured,omitempty"`
 	// Done says that the previous firmware runs again and the host is healthy.
 	Done bool `json:"done,omitempty"`
 }
@@ -243,6 +243,8 @@ type Failure struct {
 	// Blames lists the devices whose new firmware is or may be at fault. It is empty when the failure says nothing
 	// about the flashed images.
 	Blames []string `json:"blames,omitempty"`
+	// Settings says that it is about the settings of Device, and says nothing about its image.
+	Settings bool `json:"settings,omitempty"`
 	// Evidence is what Blames is based on.
 	Evidence Evidence `json:"evidence,omitempty"`
 	// Complaints of the health gate that failed.
@@ -356,10 +358,27 @@ func (r Record) RolledBack() bool { return r.Rollback != nil && r.Rollback.Done 
 
 // Evidence is what the blame is based on. What was mended by the previous firmware is the firmware's doing.
 func (r Record) Evidence() Evidence {
-	if r.Failure == nil || r.RolledBack() {
+	switch {
+	case r.Failure == nil:
+		return OfDevice
+	case r.Failure.Settings || slices.ContainsFunc(r.Failure.Blames, r.told): // which of the two it was is not known
+		return OfNode
+	case r.RolledBack():
 		return OfDevice
 	}
 	return r.Failure.Evidence
+}
+
+// told reports whether the job began to change settings of the device.
+func (r Record) told(device string) bool {
+	s := r.configureOf(device, false)
+	return s != nil && s.Attempt > 0
+}
+
+// Flashed reports whether the job changed the firmware of the device, or activated what it found stored.
+func (r Record) Flashed(device string) bool {
+	wrote := r.writeOf(device, false)
+	return wrote != nil && (wrote.Attempt > 0 || wrote.State == Skipped && r.update(device).From != "")
 }
 
 // NeedsIntervention reports whether nothing more is done until a person acts: new firmware is at fault and the previous

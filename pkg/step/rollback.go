@@ -33,11 +33,10 @@ func rollBack(r Record, f Facts) Action {
 	var stuck []string
 	for _, name := range r.Failure.Blames {
 		dev, u := f.Devices[name], r.update(name)
-		told := r.configureOf(name, false)
 		switch {
 		case dev.WriteRunning:
 			return Action{Verb: Await, Step: -1, Message: "a write to " + name + " is still running; it is never killed"}
-		case told != nil && told.Attempt > 0 && u.NoUndo != "":
+		case r.told(name) && u.NoUndo != "":
 			stuck = append(stuck, name+": "+u.NoUndo)
 		case !r.flashed(*u):
 		case dev.runsNothingBut(u.From) && !r.mayHide(name, dev) || u.Rollback != inventory.RollbackNone:

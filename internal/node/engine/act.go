@@ -33,7 +33,7 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 	case plan.Restore:
 		return x.returned(i, x.outliving(ctx, s, x.restore))
 	case plan.Configure:
-		return x.returned(i, x.outliving(ctx, s, x.configure))
+		return x.returnedOrAgain(i, x.outliving(ctx, s, x.configure))
 	case plan.Activate:
 		return x.returned(i, x.outliving(ctx, s, x.activate))
 	case plan.Reboot:

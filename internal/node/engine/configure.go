@@ -47,7 +47,7 @@ func journalled(settings []inventory.Setting) []journal.Setting {
 // remembers what the device has, for the rollback.
 func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d inventory.Device) (failure *step.Failure, again bool) {
 	fail := func(r step.Reason, format string, args ...any) (*step.Failure, bool) {
-		return &step.Failure{Reason: r, Message: u.Device + ": " + fmt.Sprintf(format, args...)}, false
+		return &step.Failure{Reason: r, Message: u.Device + ": " + fmt.Sprintf(format, args...), Settings: true}, false
 	}
 	if !x.cfg.Catalog.Runs(plan.Configure, u.Class) {
 		return fail(step.NotUpdatable, "changing settings of devices of class %s is switched off on this node by the priority of its step", u.Class)
@@ -66,6 +66,12 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 	}
 	known := x.prepare(u, all)
 	u.Resets = known.resets
+	for _, s := range settings(u, false) {
+		if p := inventory.FindParameter(all, s.Name); p != nil && !p.Current.Known && !p.Next.Known {
+			return fail(step.ParameterInvalid, "the device reports neither what is in force nor what it stores for %s, so that success could not be verified; "+
+				"nothing was written", s.Name)
+		}
+	}
 	declared := settings(u, false)
 	now, _ := split(declared, all)
 	if u.Version == "" || d.Firmware.Running == inventory.Version(u.Version) {
@@ -83,7 +89,10 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 			return failure, again
 		}
 	}
-	if err := c.CheckConfiguration(ctx, d.Identity, configuration(u, now)); err != nil {
+	if x.job.Record.Touched(u.Device) { // what the device has is judged when it is read back
+		return nil, false
+	}
+	if err := c.CheckConfiguration(ctx, d.Identity, driver.Configuration{Set: now}); err != nil {
 		if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
 			return fail(step.ParameterInvalid, "%v; nothing was written", err)
 		}
@@ -120,8 +129,15 @@ func (x *execution) prepare(u journal.Update, all []inventory.Parameter) prepare
 	had := inventory.Undo(declared, all)
 	var lost []string
 	for _, s := range inventory.Differing(declared, all) {
-		if p := inventory.FindParameter(all, s.Name); p != nil && len(inventory.Undo([]inventory.Setting{s}, all)) == 0 {
-			lost = append(lost, s.Name)
+		p := inventory.FindParameter(all, s.Name)
+		if p == nil {
+			continue
+		}
+		for _, own := range append([]string{p.Name}, p.Sets...) {
+			is := inventory.FindParameter(all, own)
+			if (own != p.Name || len(p.Sets) == 0) && (is == nil || !is.Next.Known) {
+				lost = append(lost, own)
+			}
 		}
 	}
 	if len(lost) > 0 {
@@ -182,19 +198,6 @@ func split(all []inventory.Setting, known []inventory.Parameter) (now, later []i
 	return now, later
 }
 
-// configuration asks for the settings: those of the update's resets as resets.
-func configuration(u journal.Update, of []inventory.Setting) driver.Configuration {
-	var c driver.Configuration
-	for _, s := range of {
-		if slices.Contains(u.Resets, journal.Setting(s)) {
-			c.Reset = append(c.Reset, s.Name)
-		} else {
-			c.Set = append(c.Set, s)
-		}
-	}
-	return c
-}
-
 func spelled(of []inventory.Setting) []string {
 	var out []string
 	for _, s := range of {
@@ -218,9 +221,12 @@ func (x *execution) configure(ctx context.Context, s step.Step) *step.Returned {
 	want := settings(u, s.Rollback)
 	all, err := c.Parameters(ctx, d.Identity, names(want)...)
 	if err != nil {
-		return failed(s, step.ReadFailed, err.Error())
+		return again(failed(s, step.ReadFailed, err.Error()))
 	}
 	now, later := split(want, all)
+	later = slices.DeleteFunc(later, func(s inventory.Setting) bool { // what is not there needs no default
+		return slices.Contains(u.Resets, journal.Setting(s))
+	})
 	waits := d.Firmware.Pending() || u.Version != "" && !s.Rollback && string(d.Firmware.Running) != u.Version
 	if len(later) > 0 && !waits && !s.Rollback { // firmware that ran before need not know what the new one knew
 		return failed(s, step.ParameterInvalid, "the device has no parameter "+strings.Join(names(later), ", "))
@@ -229,11 +235,7 @@ func (x *execution) configure(ctx context.Context, s step.Step) *step.Returned {
 	if x.job.ProtectionRequired && !s.Rollback {
 		ctx = command.RequireProtection(ctx)
 	}
-	of := driver.Configuration{Set: now}
-	if !s.Rollback {
-		of = configuration(u, now)
-	}
-	needs, err := c.Configure(ctx, d.Identity, of)
+	needs, err := c.Configure(ctx, d.Identity, driver.Configuration{Set: now})
 	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
 		return failed(s, step.ParameterInvalid, err.Error())
 	}
@@ -265,33 +267,52 @@ func (x *execution) lookAtSettings(ctx context.Context, u journal.Update, d inve
 	if err == nil {
 		all, err = c.Parameters(ctx, d.Identity, names(want)...)
 	}
+	has := &dev.Settings
 	switch {
 	case errors.Is(err, command.ErrStillRunning):
 		dev.WriteRunning, dev.Writer = true, err.Error()
 		return
 	case err != nil:
-		dev.UnreadSettings = err.Error()
+		has.Unread = err.Error()
 		return
 	}
+	has.Lost = true
 	for _, s := range want {
 		p := inventory.FindParameter(all, s.Name)
+		missing := p == nil && (rollback || slices.Contains(u.Resets, journal.Setting(s)))
 		switch {
-		case p == nil && rollback:
+		case missing:
 		case p == nil:
-			dev.Unset, dev.Unstored = append(dev.Unset, "no "+s.Name), append(dev.Unstored, "no "+s.Name)
+			has.Unset, has.Unstored, has.Lost = append(has.Unset, "no "+s.Name), append(has.Unstored, "no "+s.Name), false
 		case p.Runs(s.Value):
 		case !p.Current.Known && p.Stores(s.Value):
-			dev.Doubted = true
-		case p.Stores(s.Value):
-			dev.Unset = append(dev.Unset, fmt.Sprintf("%s %s instead of %s", s.Name, p.Current, s.Value))
-			dev.SettingsNeed = max(dev.SettingsNeed, p.Needs)
+			has.Doubted = true
+			if x.job.Record.Touched(u.Device) || x.leftOver(u) {
+				has.DoubtedNeed = max(has.DoubtedNeed, p.Needs)
+			}
 		default:
 			had := p.Current
 			if !had.Known {
 				had = p.Next
 			}
 			differs := fmt.Sprintf("%s %s instead of %s", s.Name, had, s.Value)
-			dev.Unset, dev.Unstored = append(dev.Unset, differs), append(dev.Unstored, differs)
+			has.Unset, has.Lost = append(has.Unset, differs), has.Lost && p.Volatile
+			switch {
+			case p.Stores(s.Value):
+				has.Need = max(has.Need, p.Needs)
+			case !p.Next.Known:
+				has.Unreported++
+				fallthrough
+			default:
+				has.Unstored = append(has.Unstored, differs)
+			}
 		}
 	}
+	has.Lost = has.Lost && len(has.Unset) > 0
+}
+
+// leftOver reports whether a job changed settings of the device that no health gate has found good since.
+func (x *execution) leftOver(u journal.Update) bool {
+	view, err := x.cfg.Journal.View()
+	return err != nil || len(view.Devices[u.UniqueID].GoodSettings) > 0
 }

@@ -54,7 +54,7 @@ func TestFirmwareAndSettingsShareOneReboot(t *testing.T) {
 		assert.Equal(t, "8", current(m, id, "VFS"))
 		assert.Equal(t, 1, m.Window.Scheduled)
 		assert.Equal(t, 1, m.Sim.Count(drivertest.OpReboot, ""))
-		assert.False(t, j.Record.Reconfigured)
+		assert.False(t, j.Record.Updates[0].Reconfigured)
 		assert.Equal(t, "the device runs 2.0, and its settings are in force", verification(j))
 		assert.Empty(t, view.Devices["nic0"].GoodSettings)
 	})
@@ -111,7 +111,7 @@ func TestAFlashThatResetsSettingsEndsWithThem(t *testing.T) {
 		view := m.Run(told(m.Job("j", id), journal.Setting{Name: "VFS", Value: "8"}))
 		j := requireComplete(t, m, view, "j")
 		assert.Equal(t, "8", current(m, id, "VFS"))
-		assert.True(t, j.Record.Reconfigured)
+		assert.True(t, j.Record.Updates[0].Reconfigured)
 		assert.Equal(t, 2, m.Sim.Count(drivertest.OpReboot, ""))
 		assert.Equal(t, 2, j.Record.Reboots())
 		assert.Equal(t, 1, m.Window.Scheduled)
@@ -179,19 +179,6 @@ func TestASettingThatTakesTheLinkDownIsRolledBack(t *testing.T) {
 			})
 		})
 	}
-}
-
-// What the device does not say it stores cannot be given back; a job that must be able to is refused before the node is disturbed.
-func TestSettingsThatCannotBeGivenBackAreSaidBefore(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
-		id := m.ReadBackNIC(inventory.ActivateReboot)
-		m.Sim.Give("nic0", inventory.Parameter{Name: "MUTE", Needs: inventory.ActivateReboot})
-		j := settingsOnly(m, "j", id, journal.Setting{Name: "MUTE", Value: "1"})
-		j.Record.RollbackRequired = true
-		failed := requireFailed(t, m.Run(j), "j", step.RollbackUnavailable, false)
-		assert.Contains(t, failed.Record.Failure.Message, "the device does not say what it stores for MUTE")
-		assert.Zero(t, m.Window.Scheduled)
-	})
 }
 
 // All that is not declared gets its default where that is asked for, and comes back in a rollback.

@@ -358,6 +358,8 @@ func (x *execution) log(a step.Action) {
 		l.Warn("Health check of the host is repeated", "message", a.Message)
 	case a.Verb == step.RebootAgain:
 		l.Warn("Host reboots once more", "message", a.Message)
+	case a.Verb == step.ConfigureAgain:
+		l.Warn("Settings are stored once more", "message", a.Message)
 	case a.Verb == step.Restart:
 		l.Warn("Job restarts its steps", "message", a.Message)
 	case a.Verb == step.Finish:

@@ -92,9 +92,7 @@ func (m *memory) count(s step.Step) {
 			})
 		case s.Kind == plan.Configure && s.Device == u.Device:
 			m.change(u.UniqueID, func(d *journal.Device) {
-				if d.GoodSettings == nil {
-					d.GoodSettings = u.Before
-				}
+				d.GoodSettings = u.Before
 			})
 		case s.Kind == plan.Reboot && u.Digest != "" && len(m.job.Requested) == 0 && m.job.Record.Touched(u.Device):
 			m.change(u.UniqueID, func(d *journal.Device) {
@@ -122,11 +120,11 @@ func (m *memory) committed() {
 		case restored:
 			m.change(u.UniqueID, func(d *journal.Device) { d.Unhealthy, d.LastGood, d.GoodSettings = nil, "", nil })
 		case verified(r, u.Device) && u.Version == "":
-			m.change(u.UniqueID, func(d *journal.Device) { d.Unhealthy, d.GoodSettings = nil, nil })
+			m.change(u.UniqueID, func(d *journal.Device) { d.Unhealthy, d.LastGood, d.GoodSettings = nil, "", nil })
 		case verified(r, u.Device):
 			m.change(u.UniqueID, func(d *journal.Device) {
 				// An earlier job may have written it, and a person's power-cycle activated it.
-				wrote := r.Touched(u.Device) || d.Attempts != nil && d.Attempts.Digest == u.Digest
+				wrote := r.Flashed(u.Device) || d.Attempts != nil && d.Attempts.Digest == u.Digest
 				*d = journal.Device{UniqueID: d.UniqueID, LastApplied: d.LastApplied}
 				if wrote {
 					d.LastApplied = &journal.Applied{
@@ -216,6 +214,7 @@ func blamed(job journal.Job, f step.Failure) []journal.Update {
 	for _, u := range job.Updates {
 		switch {
 		case repeating[f.Reason] && u.Device == f.Device:
+		case f.Settings && u.Device == f.Device: // it says nothing about the image
 		case u.Digest == "": // a step works on a device to which no image is assigned
 		case len(f.Blames) > 0:
 			if slices.Contains(f.Blames, u.Device) {

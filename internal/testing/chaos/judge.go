@@ -332,11 +332,13 @@ func mostReboots(job journal.Job) int {
 // reconfigured is in how many parts of a job settings were told once more.
 func reconfigured(r step.Record) int {
 	n := 0
-	if r.Reconfigured {
-		n++
-	}
-	if r.Rollback != nil && r.Rollback.Reconfigured {
-		n++
+	for _, u := range r.Updates {
+		if u.Reconfigured {
+			n++
+		}
+		if u.UndoneAgain {
+			n++
+		}
 	}
 	return n
 }
