@@ -126,6 +126,10 @@ verify: ## Check generated files, modules and formatting, and that no known vuln
 lint: ## Run the linters.
 	$(call tool,golangci-lint) run $(ARGS)
 
+.PHONY: alerts-test
+alerts-test: ## Have promtool play a beginning and an end of each alert (gets promtool with apt, where there is none).
+	promtool=$$(hack/promtool.sh) && PROMTOOL=$$promtool $(GO) test -count=1 -v -run TestAlerts ./deploy
+
 .PHONY: controlplane
 controlplane: ## Get etcd and kube-apiserver (once several minutes) and print where they are.
 	@$(GO) run ./hack/controlplane

@@ -128,6 +128,12 @@ patches:
     - {op: remove, path: /spec/template/spec/tolerations}
     - {op: add, path: /spec/template/spec/imagePullSecrets, value: [{name: registry}]}
 `},
+	"monitoring": {values: "{scrape: {enabled: true}, alerts: {enabled: true, labels: {release: prometheus}}, dashboard: {enabled: true}}",
+		components: "scrape alerts dashboard", rest: `
+patches:
+- target: {kind: PrometheusRule}
+  patch: '[{"op": "add", "path": "/metadata/labels/release", "value": "prometheus"}]'
+`},
 	"all": {values: `
 updateStrategy: pod
 podHandlers: [{vendor: Lenovo, image: handler, args: [--log-level=debug]}, {image: daemon}]
@@ -218,14 +224,14 @@ func normal(t *testing.T, o map[string]any) string {
 	return strings.ReplaceAll(string(text), "\n\n", "\n")
 }
 
-// difference is what a variant has that the plain chart has not, or has otherwise, without admission policies. Of the default it is the
-// workloads.
+// difference is what a variant has that the plain chart has not, or has otherwise, without what is long and in a file as it is. Of the
+// default it is the workloads.
 func difference(t *testing.T, variant string, got, plain map[string]map[string]any) string {
 	t.Helper()
 	var out strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(got)) {
 		kind, _, _ := strings.Cut(key, " ")
-		if kind == "ValidatingAdmissionPolicy" {
+		if kind == "ValidatingAdmissionPolicy" || kind == "PrometheusRule" || strings.HasSuffix(key, "/node-firmware-dashboard") {
 			continue
 		}
 		if variant == "default" && (kind == "Deployment" || kind == "DaemonSet") || normal(t, got[key]) != normal(t, plain[key]) {
