@@ -162,12 +162,16 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 // The first can be taken over, and an upgrade from an earlier chart upgrades the CRDs too.
 func TestHelmAndTheInstallationsThatAreThere(t *testing.T) {
 	p := newPerson(t)
+	install := "helm install node-firmware-operator " + p.earlierChart(t) + " --namespace node-firmware-system"
+	_, err := p.types(t, install+" --create-namespace --set alerts.enabled=true")
+	require.ErrorContains(t, err, `no matches for kind "PrometheusRule"`)
+	require.Empty(t, p.everything(t))
+
 	apitest.Kubectl(t, p.KubeconfigPath(), "kubectl apply -k kustomize/default")
 	before := p.everything(t)
 	require.Greater(t, len(before), 40)
 	installed := p.operator(t)
-	install := "helm install node-firmware-operator " + p.earlierChart(t) + " --namespace node-firmware-system"
-	_, err := p.types(t, install)
+	_, err = p.types(t, install)
 	require.ErrorContains(t, err, "exists and cannot be imported into the current release")
 	assert.Equal(t, before, p.everything(t))
 
@@ -194,8 +198,10 @@ func TestHelmAndTheInstallationsThatAreThere(t *testing.T) {
 	assert.Equal(t, []string{"ndev"}, p.shortNames(t))
 	assert.Equal(t, "Drain", value(p.operator(t).Spec.Template.Spec.Containers[0].Env, "MAINTENANCE"))
 
+	apitest.Kubectl(t, p.KubeconfigPath(), "kubectl apply -f ../docs/examples/firmwaretemplate.yaml")
 	_, err = p.types(t, "helm uninstall node-firmware-operator --namespace node-firmware-system")
 	require.NoError(t, err)
+	assert.Contains(t, apitest.Kubectl(t, p.KubeconfigPath(), "kubectl get firmwaretemplates"), "gpu-7x21", "what is declared stays")
 	again := "helm install second " + chart + " --namespace other --create-namespace"
 	_, err = p.types(t, again)
 	require.ErrorContains(t, err, "exists and cannot be imported into the current release", "the definitions are of the first")
