@@ -127,8 +127,9 @@ lint: ## Run the linters.
 	$(call tool,golangci-lint) run $(ARGS)
 
 .PHONY: alerts-test
-alerts-test: ## Have promtool play a beginning and an end of each alert (gets promtool with apt, where there is none).
-	promtool=$$(hack/promtool.sh) && PROMTOOL=$$promtool $(GO) test -count=1 -v -run TestAlerts ./deploy
+alerts-test: ## Play a beginning and an end of each alert, and have Prometheus scrape the operator (gets it with apt, where there is none).
+	prometheus=$$(hack/prometheus.sh) && assets=$$($(GO) run ./hack/controlplane) && \
+		PROMETHEUS=$$prometheus KUBEBUILDER_ASSETS=$$assets $(GO) test -count=1 -v -run 'TestAlerts|TestPrometheus' ./deploy
 
 .PHONY: controlplane
 controlplane: ## Get etcd and kube-apiserver (once several minutes) and print where they are.

@@ -98,21 +98,12 @@ func TestAlertsFireAndEnd(t *testing.T) {
 		assert.True(t, fires[a.Alert] && ends[a.Alert], "%s needs a case where it fires, and a later one where it has ended", a.Alert)
 	}
 
-	promtool := os.Getenv("PROMTOOL")
-	if promtool == "" {
-		t.Skip("make alerts-test names a promtool in PROMTOOL")
-	}
-	dir := t.TempDir()
-	write := func(name string, content any) {
-		raw, err := yaml.Marshal(content)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), raw, 0o644))
-	}
-	write("full.yaml", is)
+	promtool, dir := prometheus(t, "promtool"), t.TempDir()
+	writeYAML(t, dir+"/full.yaml", is)
 	for i := range is.Groups[0].Rules {
 		is.Groups[0].Rules[i].Annotations = nil
 	}
-	write("rules.yaml", is)
+	writeYAML(t, dir+"/rules.yaml", is)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tests.yaml"), tests, 0o644))
 	for _, args := range [][]string{{"check", "rules", "full.yaml"}, {"test", "rules", "tests.yaml"}} {
 		c := exec.CommandContext(t.Context(), promtool, args...)
@@ -121,6 +112,23 @@ func TestAlertsFireAndEnd(t *testing.T) {
 		t.Logf("promtool %s\n%s", strings.Join(args, " "), out)
 		require.NoError(t, err)
 	}
+}
+
+// prometheus is one of the programs of Prometheus. Without them the test is skipped.
+func prometheus(t *testing.T, program string) string {
+	t.Helper()
+	dir := os.Getenv("PROMETHEUS")
+	if dir == "" {
+		t.Skip("make alerts-test names the directory of Prometheus")
+	}
+	return filepath.Join(dir, program)
+}
+
+func writeYAML(t *testing.T, path string, content any) {
+	t.Helper()
+	raw, err := yaml.Marshal(content)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, raw, 0o644))
 }
 
 var (

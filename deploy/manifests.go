@@ -39,6 +39,8 @@ const (
 	ImageVolume Part = "kustomize/image-volume"
 	// Alerts are for the operator of Prometheus.
 	Alerts Part = "kustomize/alerts"
+	// Scrape has the operator of Prometheus scrape this one.
+	Scrape Part = "kustomize/scrape"
 )
 
 // Objects reads the objects of the parts in order, without the files that are for kustomize.
