@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -67,9 +68,7 @@ func TestPrometheusScrapesTheOperator(t *testing.T) {
 			"job_name": name, "scheme": endpoint["scheme"], "static_configs": []any{map[string]any{"targets": []any{address}}},
 			"tls_config": map[string]any{"insecure_skip_verify": endpoint["tlsConfig"].(map[string]any)["insecureSkipVerify"]},
 		}
-		for k, v := range more {
-			out[k] = v
-		}
+		maps.Copy(out, more)
 		return out
 	}
 	rules := alertRules(t)
