@@ -159,7 +159,7 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 }
 
 // TestHelmAndTheInstallationsThatAreThere: a chart over an installation by kustomize, and a second release, are refused and change nothing.
-// The first can be taken over, and an upgrade from an earlier chart upgrades the CRDs too.
+// The first can be taken over, and an upgrade from an earlier chart, to every option, upgrades the CRDs too.
 func TestHelmAndTheInstallationsThatAreThere(t *testing.T) {
 	p := newPerson(t)
 	install := "helm install node-firmware-operator " + p.earlierChart(t) + " --namespace node-firmware-system"
@@ -192,7 +192,9 @@ func TestHelmAndTheInstallationsThatAreThere(t *testing.T) {
 	require.ErrorContains(t, err, "exists and cannot be imported into the current release")
 	assert.Equal(t, before, p.everything(t))
 
-	said, err = p.types(t, "helm upgrade node-firmware-operator "+chart+" --namespace node-firmware-system --set maintenance=Drain")
+	require.NoError(t, os.WriteFile(filepath.Join(p.at, "all.yaml"), []byte(variants["all"].values), 0o644))
+	apitest.Kubectl(t, p.KubeconfigPath(), "kubectl create namespace medik8s-leases")
+	said, err = p.types(t, "helm upgrade node-firmware-operator "+chart+" --namespace node-firmware-system --values all.yaml")
 	require.NoError(t, err)
 	assert.Contains(t, said, "A daemon that runs is replaced when you delete its pod")
 	assert.Equal(t, []string{"ndev"}, p.shortNames(t))
