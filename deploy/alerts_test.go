@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,7 +76,8 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 	golden.Equal(t, "../docs/reference/alerts.md", page.String())
 }
 
-// TestAlertsFireAndEnd is run by make alerts-test. It has promtool play each alert, whose texts promtool only parses.
+// TestAlertsFireAndEnd is run by make alerts-test. It has promtool play each alert, whose texts it only parses, as it does the queries of
+// the dashboard.
 func TestAlertsFireAndEnd(t *testing.T) {
 	is := alertRules(t)
 	tests, err := os.ReadFile("testdata/alerts/tests.yaml")
@@ -105,7 +107,14 @@ func TestAlertsFireAndEnd(t *testing.T) {
 	}
 	writeYAML(t, dir+"/rules.yaml", is)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tests.yaml"), tests, 0o644))
-	for _, args := range [][]string{{"check", "rules", "full.yaml"}, {"test", "rules", "tests.yaml"}} {
+	var queries []any
+	for _, p := range readDashboard(t).Panels {
+		for _, target := range p.Targets {
+			queries = append(queries, map[string]any{"record": fmt.Sprintf("query_%d", len(queries)), "expr": target.Expr})
+		}
+	}
+	writeYAML(t, dir+"/dashboard.yaml", map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": queries}}})
+	for _, args := range [][]string{{"check", "rules", "full.yaml"}, {"check", "rules", "dashboard.yaml"}, {"test", "rules", "tests.yaml"}} {
 		c := exec.CommandContext(t.Context(), promtool, args...)
 		c.Dir = dir
 		out, err := c.CombinedOutput()
@@ -188,22 +197,30 @@ func reasons(t *testing.T) (out []string) {
 	return out
 }
 
-// TestDashboardShowsMetricsThatExist: each panel has queries of the metrics in the table, and room of its own.
-func TestDashboardShowsMetricsThatExist(t *testing.T) {
+// dashboard is what the tests read of the one for Grafana.
+type dashboard struct {
+	Templating struct {
+		List []struct{ Name, Type, Query string }
+	}
+	Panels []struct {
+		ID      int
+		Title   string
+		GridPos struct{ X, Y, W, H int }
+		Targets []struct{ Expr string }
+	}
+}
+
+func readDashboard(t *testing.T) (out dashboard) {
+	t.Helper()
 	raw, err := os.ReadFile("kustomize/dashboard/node-firmware.json")
 	require.NoError(t, err)
-	var dashboard struct {
-		Templating struct {
-			List []struct{ Name, Type, Query string }
-		}
-		Panels []struct {
-			ID      int
-			Title   string
-			GridPos struct{ X, Y, W, H int }
-			Targets []struct{ RefID, Expr string }
-		}
-	}
-	require.NoError(t, json.Unmarshal(raw, &dashboard))
+	require.NoError(t, json.Unmarshal(raw, &out))
+	return out
+}
+
+// TestDashboardShowsMetricsThatExist: each panel has queries of the metrics in the table, and room of its own.
+func TestDashboardShowsMetricsThatExist(t *testing.T) {
+	dashboard := readDashboard(t)
 	shown, ids, places := map[string]bool{}, map[int]bool{}, map[[2]int]string{}
 	for _, p := range dashboard.Panels {
 		assert.False(t, ids[p.ID], "%s: the id is another panel's", p.Title)
