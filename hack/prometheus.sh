@@ -11,7 +11,7 @@ if [ ! -x "$cache/promtool" ]; then
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
 	cd "$work"
-	if ! apt-get -qq download prometheus >&2; then
+	if ! apt-get -qq -o APT::Sandbox::User=root download prometheus >&2; then
 		echo 'prometheus: apt could not download the package; run apt-get update, or put prometheus and promtool into the PATH' >&2
 		exit 1
 	fi
