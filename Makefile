@@ -78,6 +78,16 @@ REGISTRY ?= localhost/nodefirmware
 images: ## Build both images, as archives in bin/images (flags: REGISTRY=registry.example.com/firmware VERSION=v0.1.0 ARGS='--slim --twice --push').
 	$(GO) run ./hack/images --registry '$(REGISTRY)' --version '$(VERSION)' $(ARGS)
 
+# CHARTS is where the chart is packaged into.
+CHARTS ?= bin/chart
+.PHONY: chart
+chart: ## Package the Helm chart into bin/chart, and check it (flags: VERSION=v0.1.0).
+	@mkdir -p $(CHARTS)
+	$(call tool,helm) package deploy/chart/node-firmware-operator --destination $(CHARTS) --version $(VERSION:v%=%) --app-version $(VERSION) \
+		2> >(grep -v 'symbolic link' >&2)
+	$(call tool,helm) lint --strict --quiet $(CHARTS)/node-firmware-operator-$(VERSION:v%=%).tgz
+	$(call tool,helm) template node-firmware-operator $(CHARTS)/node-firmware-operator-$(VERSION:v%=%).tgz >/dev/null
+
 .PHONY: images-check
 images-check: ## Run every command line of the drivers in the daemon's image, with the shipped mounts, as root (flags: DAEMON_IMAGE=FILE).
 	DAEMON_IMAGE=$(abspath $(or $(DAEMON_IMAGE),bin/images/daemon.tar)) $(GO) test -count=1 -v -run 'InTheImage|MountThatIsMissing' ./hack/images
@@ -115,6 +125,11 @@ verify: ## Check generated files, modules and formatting, and that no known vuln
 .PHONY: lint
 lint: ## Run the linters.
 	$(call tool,golangci-lint) run $(ARGS)
+
+.PHONY: alerts-test
+alerts-test: ## Play a beginning and an end of each alert, and have Prometheus scrape the operator (gets it with apt, where there is none).
+	prometheus=$$(hack/prometheus.sh) && assets=$$($(GO) run ./hack/controlplane) && \
+		PROMETHEUS=$$prometheus KUBEBUILDER_ASSETS=$$assets $(GO) test -count=1 -v -run 'TestAlerts|TestPrometheus' ./deploy
 
 .PHONY: controlplane
 controlplane: ## Get etcd and kube-apiserver (once several minutes) and print where they are.

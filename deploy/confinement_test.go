@@ -55,6 +55,24 @@ type installation struct {
 // the name prefix.
 func rendered(t *testing.T, namespace, prefix string) []*unstructured.Unstructured {
 	t.Helper()
+	return kustomized(t, fmt.Sprintf(`
+resources: [../deploy/kustomize/default]
+components: [../deploy/kustomize/pod-strategy, ../deploy/kustomize/drain, ../deploy/kustomize/medik8s, ../deploy/kustomize/signed-images]
+namespace: %s
+namePrefix: %q
+configMapGenerator:
+- {name: node-firmware-pod-handlers, namespace: %[1]s, files: [handlers.yaml]}
+patches: # a limit without a request
+- target: {kind: DaemonSet}
+  patch: '[{"op": "add", "path": "/spec/template/spec/containers/0/resources/limits/ephemeral-storage", "value": "1Gi"}]'
+`, namespace, prefix), "handlers:\n- {vendor: Lenovo, image: \"registry.example/lenovo:3\", args: [--log-level=debug, --tool-path, /opt/lenovo]}\n"+
+		"- {vendor: Careless, image: x, args: [--image-verification=IfKeys, --image-keys-dir, /tmp, --kubeconfig=/x.partial]}\n"+
+		"- image: nodefirmware/daemon:latest\n")
+}
+
+// kustomized is what kustomize makes of an overlay in a directory beside deploy, with the handlers in a file.
+func kustomized(t *testing.T, kustomization, handlers string) []*unstructured.Unstructured {
+	t.Helper()
 	files := filesys.MakeFsInMemory()
 	require.NoError(t, fs.WalkDir(deploy.Files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -66,20 +84,8 @@ func rendered(t *testing.T, namespace, prefix string) []*unstructured.Unstructur
 		}
 		return files.WriteFile("/deploy/"+name, data)
 	}))
-	require.NoError(t, files.WriteFile("/site/handlers.yaml", []byte("handlers:\n- {vendor: Lenovo, image: \"registry.example/lenovo:3\", args: [--log-level=debug, --tool-path, /opt/lenovo]}\n"+
-		"- {vendor: Careless, image: x, args: [--image-verification=IfKeys, --image-keys-dir, /tmp, --kubeconfig=/x.partial]}\n"+
-		"- image: nodefirmware/daemon:latest\n")))
-	require.NoError(t, files.WriteFile("/site/kustomization.yaml", []byte(fmt.Sprintf(`
-resources: [../deploy/kustomize/default]
-components: [../deploy/kustomize/pod-strategy, ../deploy/kustomize/drain, ../deploy/kustomize/medik8s, ../deploy/kustomize/signed-images]
-namespace: %s
-namePrefix: %q
-configMapGenerator:
-- {name: node-firmware-pod-handlers, namespace: %[1]s, files: [handlers.yaml]}
-patches: # a limit without a request
-- target: {kind: DaemonSet}
-  patch: '[{"op": "add", "path": "/spec/template/spec/containers/0/resources/limits/ephemeral-storage", "value": "1Gi"}]'
-`, namespace, prefix))))
+	require.NoError(t, files.WriteFile("/site/handlers.yaml", []byte(handlers)))
+	require.NoError(t, files.WriteFile("/site/kustomization.yaml", []byte(kustomization)))
 	out, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "/site")
 	require.NoError(t, err)
 	var objects []*unstructured.Unstructured

@@ -1,4 +1,7 @@
 package deploy
 
-// Files are the manifests as they are built in.
-var Files = files
+// Files are the manifests as they are built in, and Decode reads objects.
+var (
+	Files  = files
+	Decode = decode
+)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-//go:embed kustomize/*/*.yaml policy/*.yaml
+//go:embed kustomize/*/*.yaml kustomize/dashboard/*.json policy/*.yaml
 var files embed.FS
 
 // Part is a directory of manifests.
@@ -37,6 +37,10 @@ const (
 	SignedImages Part = "kustomize/signed-images"
 	// ImageVolume keeps the operator's images on a persistent volume. Its patch is for kustomize.
 	ImageVolume Part = "kustomize/image-volume"
+	// Alerts are for the operator of Prometheus.
+	Alerts Part = "kustomize/alerts"
+	// Scrape has the operator of Prometheus scrape this one.
+	Scrape Part = "kustomize/scrape"
 )
 
 // Objects reads the objects of the parts in order, without the files that are for kustomize.

@@ -23,8 +23,9 @@ import (
 
 // site is a cluster with the product's manifests and two nodes.
 type site struct {
-	config *rest.Config
-	admin  client.Client
+	config     *rest.Config
+	kubeconfig string
+	admin      client.Client
 }
 
 func newSite(t *testing.T) *site {
@@ -32,7 +33,7 @@ func newSite(t *testing.T) *site {
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{Out: io.Discard})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, plane.Stop()) })
-	s := &site{config: plane.Config()}
+	s := &site{config: plane.Config(), kubeconfig: plane.KubeconfigPath()}
 	s.admin = s.client(t, plane.Config())
 	require.NoError(t, cluster.Install(t.Context(), s.admin))
 	for _, name := range []string{"node-a", "node-b"} {

@@ -58,6 +58,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		templateList v1alpha1.FirmwareTemplateList
 		sourceList   v1alpha1.FirmwareSourceList
 		catalogList  v1alpha1.FirmwareCatalogList
+		nodeList     v1alpha1.NodeFirmwareList
+		badList      v1alpha1.FirmwareQuarantineList
 	)
 	for _, kind := range []struct {
 		list   client.ObjectList
@@ -69,6 +71,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		{&templateList, func() { reportTemplates(templateList.Items, out) }},
 		{&sourceList, func() { reportSources(sourceList.Items, out) }},
 		{&catalogList, func() { reportCatalogs(catalogList.Items, out) }},
+		{&nodeList, func() { reportNodes(nodeList.Items, out) }},
+		{&badList, func() { reportQuarantines(badList.Items, out) }},
 	} {
 		if err := c.reader.List(ctx, kind.list, client.UnsafeDisableDeepCopy); err != nil {
 			c.log.Error(err, "Could not collect metrics")
@@ -90,12 +94,50 @@ func reportDevices(list []v1alpha1.NodeDevice, out chan<- prometheus.Metric) {
 }
 
 func reportJobs(list []v1alpha1.FirmwareJob, out chan<- prometheus.Metric) {
-	counts := map[string]int{}
+	counts, late := map[string]int{}, 0
 	for i := range list {
-		counts[jobState(&list[i])]++
+		state := jobState(&list[i])
+		counts[state]++
+		stalled := meta.FindStatusCondition(list[i].Status.Conditions, v1alpha1.ConditionStalled)
+		if state == v1alpha1.ConditionAdmitted && stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason == v1alpha1.ReasonNeedsIntervention {
+			late++
+		}
 	}
 	for state, n := range counts {
 		out <- jobs.gauge(n, state)
+	}
+	out <- jobsLate.gauge(late)
+}
+
+// reportNodes counts each state also where no node is in it, so that an alert ends with the last one.
+func reportNodes(list []v1alpha1.NodeFirmware, out chan<- prometheus.Metric) {
+	counts := map[string]int{"All": len(list), "Held": 0, "NeedsIntervention": 0, "NotReporting": 0}
+	for i := range list {
+		conditions := list[i].Status.Conditions
+		if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionHeld); c != nil && c.Status == metav1.ConditionTrue {
+			if c.Reason == v1alpha1.ReasonNeedsIntervention {
+				counts["NeedsIntervention"]++
+			} else {
+				counts["Held"]++
+			}
+		}
+		if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionDaemonReady); c != nil && c.Reason == v1alpha1.ReasonNotReporting {
+			counts["NotReporting"]++
+		}
+	}
+	for state, n := range counts {
+		out <- nodes.gauge(n, state)
+	}
+}
+
+func reportQuarantines(list []v1alpha1.FirmwareQuarantine, out chan<- prometheus.Metric) {
+	counts := map[[2]string]int{}
+	for i := range list {
+		q := &list[i]
+		counts[[2]string{string(q.Spec.State), string(cmp.Or(q.Status.Scope, v1alpha1.QuarantineNone))}]++
+	}
+	for key, n := range counts {
+		out <- quarantines.gauge(n, key[0], key[1])
 	}
 }
 
@@ -254,6 +296,11 @@ var (
 	devices = metric("node_firmware_devices", "Devices by class and by the reason of their Ready condition.", "class", "state")
 	jobs    = metric("node_firmware_jobs", "Jobs that exist, by state: Queued, Admitted, Complete, Failed or Held. At most 10 finished jobs of each type are kept per node.", "state")
 
+	jobsLate = metric("node_firmware_jobs_beyond_deadline", "Jobs whose running step has made no progress for longer than its deadline. Nothing is killed.")
+
+	nodes       = metric("node_firmware_nodes", "Nodes with a NodeFirmware: All; Held after a failed job; NeedsIntervention, held where new firmware is or may be at fault and what ran before could not be restored; and NotReporting, whose daemon is silent though the Node is Ready. A silent node may be held as well.", "state")
+	quarantines = metric("node_firmware_quarantines", "Quarantined images by what a person decided (Active, Confirmed, Lifted) and by where they are not flashed: None, Policies or Fleet.", "state", "scope")
+
 	poolNodes       = metric("node_firmware_rollout_nodes", "Nodes in the pool of a rollout policy.", "policy")
 	poolBudget      = metric("node_firmware_rollout_budget_nodes", "Nodes of the pool that may be unavailable at once.", "policy")
 	poolUnavailable = metric("node_firmware_rollout_unavailable_nodes", "Nodes that use up the budget: admitted, not Ready, cordoned, at work by their own report, or not heard of.", "policy")
@@ -280,7 +327,7 @@ var (
 )
 
 // Table lists the metrics in the order of the documentation.
-var Table = []Metric{devices, jobs, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued,
+var Table = []Metric{devices, jobs, jobsLate, nodes, quarantines, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued,
 	poolWaiting, poolStart, poolCompletion, poolEstimate, poolComplete,
 	poolHalted, poolWave, templateDevices, templateNodes, templatesNotReported, sourceReady,
 	catalogDevices, catalogDiscovery, catalogsNotReported}

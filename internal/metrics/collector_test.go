@@ -61,7 +61,7 @@ node_firmware_devices{class="BIOS",state="UpToDate"} 2
 node_firmware_devices{class="NIC",state="Unknown"} 1
 # HELP node_firmware_jobs Jobs that exist, by state: Queued, Admitted, Complete, Failed or Held. At most 10 finished jobs of each type are kept per node.
 # TYPE node_firmware_jobs gauge
-node_firmware_jobs{state="Admitted"} 1
+node_firmware_jobs{state="Admitted"} 2
 node_firmware_jobs{state="Complete"} 1
 node_firmware_jobs{state="Failed"} 1
 node_firmware_jobs{state="Held"} 1
@@ -79,6 +79,24 @@ node_firmware_rollout_queued_nodes{policy="storage"} 0
 node_firmware_source_ready{reason="DigestMismatch",source="bad"} 0
 node_firmware_source_ready{reason="Succeeded",source="good"} 1
 `), "node_firmware_devices", "node_firmware_jobs", "node_firmware_rollout_admitted_nodes", "node_firmware_rollout_queued_nodes", "node_firmware_source_ready"))
+}
+
+func TestWhatWaitsForAPersonIsCounted(t *testing.T) {
+	assert.NoError(t, testutil.CollectAndCompare(collector(t, true), strings.NewReader(`
+# HELP node_firmware_jobs_beyond_deadline Jobs whose running step has made no progress for longer than its deadline. Nothing is killed.
+# TYPE node_firmware_jobs_beyond_deadline gauge
+node_firmware_jobs_beyond_deadline 1
+# HELP node_firmware_nodes Nodes with a NodeFirmware: All; Held after a failed job; NeedsIntervention, held where new firmware is or may be at fault and what ran before could not be restored; and NotReporting, whose daemon is silent though the Node is Ready. A silent node may be held as well.
+# TYPE node_firmware_nodes gauge
+node_firmware_nodes{state="All"} 5
+node_firmware_nodes{state="Held"} 1
+node_firmware_nodes{state="NeedsIntervention"} 1
+node_firmware_nodes{state="NotReporting"} 2
+# HELP node_firmware_quarantines Quarantined images by what a person decided (Active, Confirmed, Lifted) and by where they are not flashed: None, Policies or Fleet.
+# TYPE node_firmware_quarantines gauge
+node_firmware_quarantines{scope="Fleet",state="Active"} 1
+node_firmware_quarantines{scope="None",state="Lifted"} 1
+`), "node_firmware_jobs_beyond_deadline", "node_firmware_nodes", "node_firmware_quarantines"))
 }
 
 func TestTheProgressOfAPoolIsReportedAsFarAsItIsKnown(t *testing.T) {
@@ -200,7 +218,18 @@ func collector(t *testing.T, leads bool) prometheus.Collector {
 			Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "DigestMismatch"}},
 		}},
 	}
+	silent := metav1.Condition{Type: "DaemonReady", Status: metav1.ConditionFalse, Reason: "NotReporting"}
+	for node, c := range map[string][]metav1.Condition{
+		"well": conditions("Ready", "UpToDate"), "held": conditions("Held", "WriteFailed"), "bad": append(conditions("Held", "NeedsIntervention"), silent),
+		"silent": {silent}, "down": {{Type: "DaemonReady", Status: metav1.ConditionFalse, Reason: "NodeNotReady"}},
+	} {
+		objects = append(objects, &v1alpha1.NodeFirmware{ObjectMeta: name(node), Status: v1alpha1.NodeFirmwareStatus{Conditions: c}})
+	}
+	objects = append(objects,
+		&v1alpha1.FirmwareQuarantine{ObjectMeta: name("q"), Spec: v1alpha1.FirmwareQuarantineSpec{State: "Active"}, Status: v1alpha1.FirmwareQuarantineStatus{Scope: "Fleet"}},
+		&v1alpha1.FirmwareQuarantine{ObjectMeta: name("r"), Spec: v1alpha1.FirmwareQuarantineSpec{State: "Lifted"}})
 	for job, c := range map[string][]metav1.Condition{
+		"late":   append(conditions("Admitted", "Admitted"), conditions("Stalled", "NeedsIntervention")...),
 		"queued": nil, "admitted": conditions("Admitted", "Admitted"),
 		"complete": append(conditions("Complete", "Succeeded"), conditions("Admitted", "Admitted")...),
 		"failed":   append(conditions("Failed", "WriteFailed"), conditions("Admitted", "Admitted")...),

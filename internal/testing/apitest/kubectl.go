@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/kubectl/pkg/cmd/annotate"
 	"k8s.io/kubectl/pkg/cmd/apply"
+	"k8s.io/kubectl/pkg/cmd/create"
 	kubectldelete "k8s.io/kubectl/pkg/cmd/delete"
 	"k8s.io/kubectl/pkg/cmd/describe"
 	"k8s.io/kubectl/pkg/cmd/drain"
@@ -57,7 +58,7 @@ func kubectl(t *testing.T, kubeconfig string, args []string) (said string, err e
 	access.AddFlags(root.PersistentFlags())
 	root.AddCommand(patch.NewCmdPatch(f, streams), annotate.NewCmdAnnotate("kubectl", f, streams), kubectldelete.NewCmdDelete(f, streams),
 		drain.NewCmdUncordon(f, streams), edit.NewCmdEdit(f, streams), apply.NewCmdApply("kubectl", f, streams), get.NewCmdGet("kubectl", f, streams),
-		describe.NewCmdDescribe("kubectl", f, streams), label.NewCmdLabel(f, streams), wait.NewCmdWait(access, streams))
+		describe.NewCmdDescribe("kubectl", f, streams), label.NewCmdLabel(f, streams), create.NewCmdCreate(f, streams), wait.NewCmdWait(access, streams))
 	root.SetArgs(args)
 	// Where kubectl ends with an error, its code ends the process.
 	type fatal struct{ error }
