@@ -49,15 +49,15 @@ type session struct {
 	genericiooptions.IOStreams
 	flags  *genericclioptions.ConfigFlags
 	config *rest.Config
-	api    client.Reader
+	api    client.Client
 }
 
 func (s *session) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "kubectl-firmware",
-		Short: "See the firmware of the nodes of a cluster",
-		Long: "See the firmware of the nodes of a cluster.\n\n" +
-			"What is asked for is printed to standard output, and what there is to say about it to standard error.",
+		Short: "See the firmware of the nodes of a cluster, and act on it",
+		Long: "See the firmware of the nodes of a cluster, and act on it.\n\n" +
+			"What is asked for is printed to standard output, and what there is to say about it to standard error. What writes says first what will happen, and asks.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl firmware"},
 		Version:       version.Current(),
 		SilenceErrors: true,
@@ -65,7 +65,8 @@ func (s *session) root() *cobra.Command {
 	}
 	s.flags.AddFlags(c.PersistentFlags())
 	_ = c.PersistentFlags().MarkHidden("namespace") // every kind is cluster-scoped
-	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand())
+	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand(),
+		s.retryCommand(), s.releaseCommand(), s.scanCommand(), s.pauseCommand(), s.resumeCommand(), s.stopCommand(), s.cancelCommand(), s.quarantineCommand(), s.waitCommand())
 	return c
 }
 
@@ -76,7 +77,7 @@ func scheme() (*runtime.Scheme, error) {
 }
 
 // connect makes the client of the session. It asks nothing of the API server.
-func (s *session) connect() (client.Reader, error) {
+func (s *session) connect() (client.Client, error) {
 	if s.api != nil {
 		return s.api, nil
 	}

@@ -114,10 +114,10 @@ func TestTaskPages(t *testing.T) {
 	r.kubectl(`kubectl patch nfw node-0 --type=merge -p '{"spec":{"pins":[{"name":"older","selector":{"class":"NIC","models":["101d"]},"version":"22.40.1000",` +
 		`"sourceRef":{"name":"cx6dx-2240"},"downgrade":"Allow"}]}}'`)
 	eventually(t, "a write runs", func() bool { return first.running("flash") })
-	r.types("stop-everything.md", "Stop what has not begun", "Stop what runs")
+	r.types("stop-everything.md", "Stop without the plugin")
 	release()
 	eventually(t, "the job ends after its write", func() bool { return first.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonCancelled })
-	r.types("stop-everything.md", "Go on")
+	r.types("stop-everything.md", "Go on without the plugin")
 	eventually(t, "the node runs the pinned version and is back", func() bool {
 		return slices.Equal(r.running("node-0"), []string{"22.40.1000", "28.41.1000"}) && first.maintenances() == 0 && !first.kubeNode().Spec.Unschedulable
 	})

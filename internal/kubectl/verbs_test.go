@@ -1,0 +1,303 @@
+package kubectl_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/golden"
+)
+
+// read reads an object.
+func read[O client.Object](t *testing.T, env *apitest.Env, name string, o O) O {
+	t.Helper()
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: name}, o))
+	return o
+}
+
+// eventsOn are the notes of the events that the command left on an object, with their reason and action.
+func eventsOn(t *testing.T, env *apitest.Env, kind, name string) (out []string) {
+	t.Helper()
+	var list eventsv1.EventList
+	require.NoError(t, env.Client.List(t.Context(), &list, client.InNamespace("default")))
+	for _, e := range list.Items {
+		if e.Regarding.Kind == kind && e.Regarding.Name == name && e.ReportingController == "kubectl-firmware" {
+			out = append(out, fmt.Sprintf("%s %s %s: %s", e.Type, e.Action, e.Reason, e.Note))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// typed is a command with the exit code that it has.
+type typed struct {
+	code int
+	line string
+}
+
+// aTime is when a request was made.
+var aTime = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ someone`)
+
+// transcript types commands one after the other, and compares what they print. Their requests are of a time that is always the same.
+func transcript(t *testing.T, access, file string, commands []typed) {
+	t.Helper()
+	var all strings.Builder
+	for _, c := range commands {
+		out, said, code := shell(t, access, words(c.line)...)
+		assert.Equal(t, c.code, code, "%s: %s", c.line, said)
+		fmt.Fprintf(&all, "$ kubectl firmware %s\n", c.line)
+		if said != "" {
+			fmt.Fprintf(&all, "(error stream) %s", said)
+		}
+		all.WriteString(out + "\n")
+	}
+	golden.Equal(t, "testdata/"+file+".golden", aTime.ReplaceAllString(all.String(), "2026-11-26T09:30:00Z someone"))
+}
+
+// words of a line; what is between apostrophes is one.
+func words(line string) []string {
+	var out []string
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			out = append(out, part)
+		} else {
+			out = append(out, strings.Fields(part)...)
+		}
+	}
+	return out
+}
+
+const quarantined = "3b3b3b3b3b3b3b3b.15b3.101d"
+
+// TestVerbsOnAFleet: what a person types who may do everything, in the middle of a rollout. A node is held because of an image that is
+// quarantined, one is updated, and one waits.
+func TestVerbsOnAFleet(t *testing.T) {
+	env := apitest.New(t)
+	fleet(t, env.Client)
+	access := viewer(t, env, "node-firmware-admin")
+	node := func(name string) v1alpha1.NodeRequests {
+		return read(t, env, name, &v1alpha1.NodeFirmware{}).Spec.Requests
+	}
+	policy := func() v1alpha1.RolloutPolicySpec { return read(t, env, "gpu", &v1alpha1.RolloutPolicy{}).Spec }
+	state := func() v1alpha1.QuarantineState {
+		return read(t, env, quarantined, &v1alpha1.FirmwareQuarantine{}).Spec.State
+	}
+
+	transcript(t, access, "stop", []typed{
+		{1, "stop"},
+		{0, "stop --dry-run=server"},
+		{0, "stop --yes -m 'links flap after the update'"},
+		{1, "pause gpu --yes"},
+		{0, "stop --yes"},
+		{1, "stop gpu"},
+		{0, "resume --yes"},
+		{0, "resume --yes"},
+		{0, "pause gpu --yes -m 'waits for the vendor'"},
+		{1, "pause gpu --yes"},
+		{0, "resume --yes"},
+		{0, "resume gpu --yes"},
+		{1, "resume gpu --yes"},
+		{0, "pause template/gpu --yes"},
+		{1, "pause template/gpu --yes"},
+		{0, "resume template/gpu --yes"},
+		{1, "resume template/gpu --yes"},
+		{1, "pause gpu-2"},
+		{1, "pause job/gpu-2-1a2b3c4d"},
+		{1, "pause"},
+		{0, "pause --all --yes -o name"},
+		{0, "resume policy/gpu --yes"},
+	})
+	assert.Equal(t, v1alpha1.RolloutActive, policy().State)
+	assert.Nil(t, policy().Requests)
+
+	transcript(t, access, "held", []typed{
+		{1, "retry gpu-2 --yes"},
+		{0, "retry --all-held --yes"},
+		{1, "release gpu-2"},
+		{0, "quarantine list"},
+		{0, "quarantine confirm " + quarantined + " --yes"},
+		{1, "quarantine confirm " + quarantined + " --yes"},
+		{1, "quarantine lift 3b3b3b3b3b3b3b3b.15b3.101e"},
+		{0, "quarantine lift " + quarantined + " --yes -m 'the cable was at fault'"},
+	})
+	assert.Equal(t, v1alpha1.QuarantineLifted, state())
+	assert.Equal(t, v1alpha1.NodeRequests{}, node("gpu-2"))
+	answer := func(change func(*v1alpha1.FirmwareQuarantine)) { // as the operator does
+		q := read(t, env, quarantined, &v1alpha1.FirmwareQuarantine{})
+		q.Status.ObservedGeneration = q.Generation
+		change(q)
+		require.NoError(t, env.Client.Status().Update(t.Context(), q))
+	}
+	answer(func(q *v1alpha1.FirmwareQuarantine) {
+		q.Status.Scope, q.Status.Reports[0].State = v1alpha1.QuarantineNone, v1alpha1.ReportLifted
+	})
+
+	transcript(t, access, "retry", []typed{
+		{1, "quarantine lift " + quarantined + " --yes"},
+		{0, "quarantine"},
+		{0, "retry gpu-2 --dry-run=server"},
+		{0, "retry gpu-2-1a2b3c4d --yes -m 'cable replaced'"},
+		{1, "retry gpu-2 --yes"},
+		{0, "retry --all-held --yes"},
+		{1, "retry gpu-1 --yes"},
+		{1, "retry gpu-3 --yes"},
+		{1, "retry gpu-3-1a2b3c4d --yes"},
+		{1, "retry policy/gpu --yes"},
+		{1, "retry gpuu-2"},
+		{1, "retry"},
+		{0, "release gpu-2 --yes -m 'the port is not used'"},
+		{1, "release gpu-2 --yes"},
+		{1, "release gpu-1 --yes"},
+		{1, "release gpu-3 --yes"},
+		{1, "release gpu-2 --dry-run=client"},
+		{0, "scan gpu-1 --yes -o jsonpath={.metadata.name}"},
+		{1, "scan gpu-1 --yes"},
+		{1, "cancel gpu-2-1a2b3c4d --yes"},
+		{0, "cancel gpu-3-1a2b3c4d --yes --grace-period 10m"},
+		{1, "cancel gpu-3-1a2b3c4d --yes"},
+		{0, "cancel gpu-3-1a2b3c4d --yes --force"},
+		{0, "cancel gpu-4-1a2b3c4d --yes -m 'not this node'"},
+	})
+	const by = "someone-node-firmware-admin"
+	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ `+by+`: cable replaced$`, node("gpu-2").Retry)
+	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ `+by+`: the port is not used$`, node("gpu-2").Release)
+	assert.Regexp(t, `Z `+by+`$`, node("gpu-1").Scan)
+	cancel := read(t, env, "gpu-3-1a2b3c4d", &v1alpha1.FirmwareJob{}).Spec.Cancel
+	assert.Equal(t, &v1alpha1.JobCancel{Mode: v1alpha1.CancelForce, GracePeriod: "10m0s"}, cancel)
+	cancel = read(t, env, "gpu-4-1a2b3c4d", &v1alpha1.FirmwareJob{}).Spec.Cancel
+	assert.Equal(t, &v1alpha1.JobCancel{Mode: v1alpha1.CancelGraceful, GracePeriod: "0s"}, cancel)
+
+	assert.Equal(t, []string{
+		"Normal Release Released: By " + by + ": the port is not used. Node gpu-2 returns to service as it is, and nobody has judged its firmware: Job gpu-2-1a2b3c4d " +
+			"failed at step gate (Unhealthy) and the node stays out of service: link of port 1 is down. What failed stays recorded until a retry.",
+		"Normal Retry Pending: By " + by + ": cable replaced. What failed on node gpu-2 is tried again: gpu-2-nic. A new job takes the node over from job " +
+			"gpu-2-1a2b3c4d, and returns it to service if it succeeds.",
+	}, eventsOn(t, env, "NodeFirmware", "gpu-2"))
+	assert.Len(t, eventsOn(t, env, "FirmwareQuarantine", quarantined), 2)
+	assert.Len(t, eventsOn(t, env, "FirmwareTemplate", "gpu"), 2)
+	assert.Len(t, eventsOn(t, env, "RolloutPolicy", "gpu"), 6)
+	assert.Len(t, eventsOn(t, env, "FirmwareJob", "gpu-3-1a2b3c4d"), 2)
+
+	t.Run("a report after a lift is lifted by another change of the state", func(t *testing.T) {
+		answer(func(q *v1alpha1.FirmwareQuarantine) {
+			q.Status.Scope, q.Status.Reports[0].State = v1alpha1.QuarantinePolicies, v1alpha1.ReportCounted
+		})
+		before := read(t, env, quarantined, &v1alpha1.FirmwareQuarantine{}).Generation
+		_, said, code := shell(t, access, "quarantine", "lift", quarantined, "--yes")
+		assert.Zero(t, code, said)
+		assert.Equal(t, v1alpha1.QuarantineLifted, state())
+		assert.Equal(t, before+2, read(t, env, quarantined, &v1alpha1.FirmwareQuarantine{}).Generation)
+	})
+	t.Run("a halted update goes on with the text of a person", func(t *testing.T) {
+		p := read(t, env, "gpu", &v1alpha1.RolloutPolicy{})
+		p.Status.Rollouts = []v1alpha1.RolloutStatus{{Model: "15b3:101d", Version: "22.41.1000", Digest: digest, Wave: "rest", HaltedTime: &at}}
+		require.NoError(t, env.Client.Status().Update(t.Context(), p))
+		out, said, code := shell(t, access, "resume", "gpu", "--yes", "-m", "the cable was at fault")
+		assert.Zero(t, code, said)
+		assert.Equal(t, "policy/gpu: resumed\n", out)
+		assert.Regexp(t, `Z `+by+`: the cable was at fault$`, policy().Requests.Resume)
+		_, said, code = shell(t, access, "resume", "gpu", "--yes")
+		assert.Equal(t, 1, code)
+		assert.Contains(t, said, "policy/gpu is to be resumed already (")
+	})
+}
+
+// TestAStopIsUndone: it cancels the job that has written nothing, and the one that has if that is asked for. A resume activates what the stop
+// paused, and has tried again what it cancelled; what a person did is left alone.
+func TestAStopIsUndone(t *testing.T) {
+	env := apitest.New(t)
+	fleet(t, env.Client)
+	access := viewer(t, env, "node-firmware-admin")
+	for _, name := range []string{"default", "storage"} {
+		require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: v1alpha1.RolloutPolicySpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": name}}}}))
+	}
+	state := func(name string) v1alpha1.RolloutState {
+		return read(t, env, name, &v1alpha1.RolloutPolicy{}).Spec.State
+	}
+	cancelled := func(node string) *v1alpha1.JobCancel {
+		return read(t, env, node+"-1a2b3c4d", &v1alpha1.FirmwareJob{}).Spec.Cancel
+	}
+	early := read(t, env, "gpu-4-1a2b3c4d", &v1alpha1.FirmwareJob{}) // is admitted, and archives
+	early.Status.Conditions = []metav1.Condition{condition(v1alpha1.ConditionAdmitted, v1alpha1.ReasonAdmitted, "")}
+	early.Status.Steps = []v1alpha1.JobStep{{Name: "archive", State: v1alpha1.StepRunning, Device: "gpu-4-nic"}, {Name: "flash", State: v1alpha1.StepPending, Device: "gpu-4-nic"}}
+	require.NoError(t, env.Client.Status().Update(t.Context(), early))
+	_, said, code := shell(t, access, "pause", "storage", "--yes")
+	require.Zero(t, code, said)
+
+	out, said, code := shell(t, access, "stop", "--yes", "-m", "links flap")
+	require.Zero(t, code, said)
+	assert.Equal(t, "policy/default: stopped\npolicy/gpu: stopped\njob/gpu-4-1a2b3c4d: cancelled\n", out)
+	assert.Contains(t, said, "Job gpu-3-1a2b3c4d on gpu-3 goes on: it has written firmware. Step flash of gpu-3-nic runs.")
+	assert.Contains(t, said, "Job gpu-4-1a2b3c4d ends and returns node gpu-4 to service: it has written nothing.")
+	assert.Nil(t, cancelled("gpu-3"))
+	assert.NotNil(t, cancelled("gpu-4"))
+	out, said, code = shell(t, access, "stop", "--yes", "--running")
+	require.Zero(t, code, said)
+	assert.Equal(t, "job/gpu-3-1a2b3c4d: cancelled\n", out)
+	assert.NotNil(t, cancelled("gpu-3"))
+
+	ended := read(t, env, "gpu-4-1a2b3c4d", &v1alpha1.FirmwareJob{})
+	ended.Status.Conditions = append(ended.Status.Conditions, condition(v1alpha1.ConditionFailed, v1alpha1.ReasonCancelled, "A person cancelled it."))
+	ended.Status.Request = new("")
+	require.NoError(t, env.Client.Status().Update(t.Context(), ended))
+	out, said, code = shell(t, access, "resume", "--yes", "-m", "it was a switch")
+	require.Zero(t, code, said)
+	assert.Equal(t, "policy/default: resumed\npolicy/gpu: resumed\n", out)
+	assert.Contains(t, said, "Job gpu-3-1a2b3c4d on gpu-3, which the stop cancelled, has not ended yet.")
+	assert.Contains(t, said, "Not tried again: a retry does nothing on node/gpu-4 while its image is quarantined")
+	assert.Contains(t, said, "left so: policy/storage (Paused).")
+	assert.Equal(t, v1alpha1.RolloutActive, state("gpu"))
+	assert.Equal(t, v1alpha1.RolloutActive, state("default"))
+	assert.Equal(t, v1alpha1.RolloutPaused, state("storage"))
+	require.NoError(t, env.Client.Delete(t.Context(), read(t, env, quarantined, &v1alpha1.FirmwareQuarantine{})))
+	for _, want := range []string{"node/gpu-4: retry requested\n", ""} {
+		out, said, code = shell(t, access, "resume", "--yes", "-m", "it was a switch")
+		assert.Zero(t, code, said)
+		assert.Equal(t, want, out)
+	}
+	assert.Contains(t, read(t, env, "gpu-4", &v1alpha1.NodeFirmware{}).Spec.Requests.Retry, ": it was a switch")
+}
+
+// TestWhoMayNotWriteIsToldWhichRoleMay: of a verb of each kind that is written, and of the event.
+func TestWhoMayNotWriteIsToldWhichRoleMay(t *testing.T) {
+	env := apitest.New(t)
+	fleet(t, env.Client)
+	access := viewer(t, env, "node-firmware-viewer")
+	for line, role := range map[string]string{
+		"scan gpu-1": "node-firmware-pin-editor", "cancel gpu-3-1a2b3c4d": "node-firmware-job-editor", "pause gpu": "node-firmware-policy-editor",
+		"pause template/gpu": "node-firmware-template-editor", "quarantine confirm " + quarantined: "node-firmware-quarantine-editor", "release gpu-2": "node-firmware-pin-editor",
+	} {
+		out, said, code := shell(t, access, append(words(line), "--yes")...)
+		assert.Equal(t, 1, code, line)
+		assert.Empty(t, out, line)
+		assert.Regexp(t, `\nError: user someone-node-firmware-viewer may not patch \w+\. The ClusterRole `+role+` has that right\. `, said, line)
+	}
+	require.NoError(t, env.Client.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "patches-nodes"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"nodefirmwares"}, Verbs: []string{"patch"}}}}))
+	require.NoError(t, env.Client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "patches-nodes"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "patches-nodes"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "someone-node-firmware-viewer"}},
+	}))
+	require.EventuallyWithT(t, func(ct *assert.CollectT) { // roles take a moment to be in force
+		out, said, code := shell(t, access, "scan", "gpu-1", "--yes")
+		assert.Zero(ct, code)
+		assert.Equal(ct, "node/gpu-1: scan requested\n", out)
+		assert.Regexp(ct, `\nNo event says who did it: user someone-node-firmware-viewer may not create events\. The ClusterRole node-firmware-template-editor has that right`, said)
+	}, 5*time.Minute, 100*time.Millisecond)
+}
+
+func patch(merge string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(merge)) }
