@@ -97,10 +97,11 @@ var beforeWrites = []plan.Kind{plan.Preflight, plan.Archive, plan.Maintenance, p
 
 // hasWritten reports whether a step of the job has begun that may change a device.
 func hasWritten(j *v1alpha1.FirmwareJob) bool {
-	return slices.ContainsFunc(j.Status.Steps, func(s v1alpha1.JobStep) bool {
-		begun := s.State != v1alpha1.StepPending && s.State != v1alpha1.StepSkipped
-		return begun && !slices.Contains(beforeWrites, plan.Kind(s.Name))
-	})
+	return slices.ContainsFunc(j.Status.Steps, hasBegunToWrite)
+}
+
+func hasBegunToWrite(s v1alpha1.JobStep) bool {
+	return s.State != v1alpha1.StepPending && s.State != v1alpha1.StepSkipped && !slices.Contains(beforeWrites, plan.Kind(s.Name))
 }
 
 // isReturning reports whether the job rolls back, or returns its node, which no cancellation ends.

@@ -223,7 +223,14 @@ func (s *session) undoStop(ctx context.Context, api client.Client, by person) ([
 	})
 	slices.Sort(nodes)
 	for _, node := range nodes {
-		f, err := gatherNode(ctx, api, node)
+		gather := func(ctx context.Context) (*nodeFacts, error) {
+			f, err := gatherNode(ctx, api, node)
+			if err == nil && f.policy != nil && slices.Contains(stopped, "policy/"+f.policy.Name) { // it is active by then
+				f.policy.Spec.State = v1alpha1.RolloutActive
+			}
+			return f, err
+		}
+		f, err := gather(ctx)
 		if err != nil {
 			s.say("Not tried again: %s", s.explain(err))
 			continue
@@ -236,7 +243,7 @@ func (s *session) undoStop(ctx context.Context, api client.Client, by person) ([
 			continue
 		}
 		out = append(out, func(ctx context.Context) (*write, error) {
-			f, err := gatherNode(ctx, api, node)
+			f, err := gather(ctx)
 			if err != nil {
 				return nil, err
 			}

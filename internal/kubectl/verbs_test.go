@@ -301,3 +301,129 @@ func TestWhoMayNotWriteIsToldWhichRoleMay(t *testing.T) {
 }
 
 func patch(merge string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(merge)) }
+
+// withHardware is a fleet whose adapters say what they are, and the sources of two versions for them.
+func withHardware(t *testing.T, env *apitest.Env) {
+	t.Helper()
+	fleet(t, env.Client)
+	require.NoError(t, env.Client.Delete(t.Context(), read(t, env, quarantined, &v1alpha1.FirmwareQuarantine{})))
+	for i, name := range []string{"gpu-1-nic", "gpu-2-nic", "gpu-3-nic", "gpu-4-nic", "gpu-1-disk"} {
+		d := read(t, env, name, &v1alpha1.NodeDevice{})
+		d.Status.SerialNumber, d.Status.PCIAddress = fmt.Sprintf("MT213%d", i), "0000:3b:00.0"
+		d.Status.Firmware = &v1alpha1.ObservedFirmware{Running: d.Status.Running(), Driver: "mstflint", Access: v1alpha1.AccessReadWrite, VersionFormat: v1alpha1.VersionFormatDotted,
+			Activation: v1alpha1.ActivationReboot, Rollback: v1alpha1.RollbackReadBack}
+		if d.Status.Class == v1alpha1.ClassDisk {
+			d.Status.Firmware.Rollback, d.Status.Firmware.Access = v1alpha1.RollbackSlot, v1alpha1.AccessReadOnly
+		}
+		require.NoError(t, env.Client.Status().Update(t.Context(), d))
+	}
+	holds := func(source, version string, image v1alpha1.Digest) {
+		s := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: source}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
+			URL: "https://firmware.example.com/a.bin", Digest: image, Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: version}}}}}}
+		require.NoError(t, client.IgnoreAlreadyExists(env.Client.Create(t.Context(), s)))
+		s = read(t, env, source, &v1alpha1.FirmwareSource{})
+		s.Status.ObservedGeneration = s.Generation
+		s.Status.Images = []v1alpha1.StoredImage{{Class: v1alpha1.ClassNIC, Version: version, Digest: image, Models: []string{"101d"}}}
+		require.NoError(t, env.Client.Status().Update(t.Context(), s))
+	}
+	holds("cx6dx-2241", "22.41.1000", digest)
+	holds("cx6dx-2239", "22.39.2048", v1alpha1.Digest("sha256:"+strings.Repeat("39", 32)))
+}
+
+func TestPins(t *testing.T) {
+	env := apitest.New(t)
+	withHardware(t, env)
+	access := viewer(t, env, "node-firmware-pin-editor")
+	pins := func(node string) []v1alpha1.FirmwareRule {
+		return read(t, env, node, &v1alpha1.NodeFirmware{}).Spec.Pins
+	}
+	transcript(t, access, "pin", []typed{
+		{1, "pin gpu-1-nic --version 22.99.1000 --yes"},
+		{1, "pin gpu-1-nic --version 22.39.2048 --yes"},
+		{1, "pin gpu-1-nic --version 22.39.2048 --source cx6dx-2238 --yes"},
+		{1, "pin gpu-1-nic --version 22.39.2048 --source cx6dx-2241 --yes"},
+		{1, "pin gpu-1-disk --version GDC5702Q --yes"},
+		{1, "pin gpu-1-nic"},
+		{1, "pin gpu-1-nik --version 22.39.2048"},
+		{0, "pin gpu-4-nic --version 22.41.1000 --yes"},
+		{0, "pin gpu-1-nic --version 22.39.2048 --allow-downgrade --yes -m 'links flap since 22.41'"},
+	})
+	pin := v1alpha1.FirmwareRule{
+		Name: "nic", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, SerialNumbers: []string{"MT2130"}}, Version: "22.39.2048",
+		SourceRef: v1alpha1.SourceReference{Name: "cx6dx-2239"}, Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeAllow,
+	}
+	assert.Equal(t, []v1alpha1.FirmwareRule{pin}, pins("gpu-1"))
+	assert.Equal(t, []string{"Normal Pin Pending: By someone-node-firmware-pin-editor: links flap since 22.41. Device gpu-1-nic is to run 22.39.2048 from source cx6dx-2239, " +
+		"whatever templates say; it runs 22.41.1000. The update waits for no wave, only for budget and windows."}, eventsOn(t, env, "NodeFirmware", "gpu-1"))
+
+	byHand := read(t, env, "gpu-4", &v1alpha1.NodeFirmware{})
+	byHand.Spec.Pins = []v1alpha1.FirmwareRule{{Name: "slot", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, PCIAddresses: []string{"0000:3b:00.0"}}, Version: "22.41.1000",
+		SourceRef: v1alpha1.SourceReference{Name: "cx6dx-2241"}}, {Name: "all", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: "22.41.1000",
+		SourceRef: v1alpha1.SourceReference{Name: "cx6dx-2241"}}}
+	require.NoError(t, env.Client.Update(t.Context(), byHand))
+	transcript(t, access, "unpin", []typed{
+		{0, "pin gpu-1-nic --version 22.41.1000 --yes"}, // in the place of the other
+		{0, "unpin gpu-1-nic --yes"},
+		{1, "unpin gpu-1-nic --yes"},
+		{1, "pin gpu-4-nic --version 22.41.1000 --yes"}, // would be a conflict
+		{0, "unpin gpu-4-nic --yes"},
+	})
+	assert.Empty(t, pins("gpu-1"))
+	require.Len(t, pins("gpu-4"), 1)
+	assert.Equal(t, "all", pins("gpu-4")[0].Name, "it did not count")
+}
+
+func TestJobsOfAPerson(t *testing.T) {
+	env := apitest.New(t)
+	withHardware(t, env)
+	access := viewer(t, env, "node-firmware-job-editor")
+	jobs := func(kind v1alpha1.JobType) (out []v1alpha1.FirmwareJobSpec) {
+		var list v1alpha1.FirmwareJobList
+		require.NoError(t, env.Client.List(t.Context(), &list, client.MatchingFields{"spec.task.type": string(kind)}))
+		for _, j := range list.Items {
+			assert.Regexp(t, `^gpu-\d-(restore|backup)-[a-z0-9]{5}$`, j.Name)
+			assert.Len(t, eventsOn(t, env, "FirmwareJob", j.Name), 1)
+			out = append(out, j.Spec)
+		}
+		return out
+	}
+	id := read(t, env, "gpu-2-nic", &v1alpha1.NodeDevice{}).Status.UniqueID
+	transcript(t, access, "jobs", []typed{
+		{1, "restore gpu-1-disk --yes"},
+		{1, "restore gpu-1-nic --version 22.41.1000 --yes"},
+		{1, "restore gpu-1 --yes"},
+		{1, "rollback gpu-1 --yes"},
+		{1, "rollback gpu-2-nic"},
+		{1, "backup gpu-1-disk --yes"},
+		{1, "backup gpu-1-nic gpu-2-nic --yes"},
+	})
+	for _, line := range []string{"rollback gpu-2 --yes -m 'links flap'", "restore gpu-1-nic --version 22.39.2048 --yes", "backup gpu-1 --yes", "backup gpu-4-nic --yes"} {
+		out, said, code := shell(t, access, words(line)...)
+		assert.Zero(t, code, said)
+		assert.Regexp(t, `^job/gpu-\d-(restore|backup)-[a-z0-9]{5}: created\n$`, out)
+	}
+	spec := func(node string, task v1alpha1.JobTask) v1alpha1.FirmwareJobSpec {
+		task.HealthyFor = "60s"
+		return v1alpha1.FirmwareJobSpec{NodeName: node, Task: task}
+	}
+	assert.ElementsMatch(t, []v1alpha1.FirmwareJobSpec{
+		spec("gpu-2", v1alpha1.JobTask{Type: v1alpha1.JobTypeRestore, Devices: []v1alpha1.TaskDevice{{Name: "gpu-2-nic", UniqueID: id}}}),
+		spec("gpu-1", v1alpha1.JobTask{Type: v1alpha1.JobTypeRestore, Devices: []v1alpha1.TaskDevice{{Name: "gpu-1-nic", UniqueID: id, Version: "22.39.2048"}}}),
+	}, jobs(v1alpha1.JobTypeRestore))
+	assert.ElementsMatch(t, []v1alpha1.FirmwareJobSpec{
+		spec("gpu-1", v1alpha1.JobTask{Type: v1alpha1.JobTypeBackup}),
+		spec("gpu-4", v1alpha1.JobTask{Type: v1alpha1.JobTypeBackup, Devices: []v1alpha1.TaskDevice{{Name: "gpu-4-nic", UniqueID: id}}}),
+	}, jobs(v1alpha1.JobTypeBackup))
+	_, said, code := shell(t, access, "rollback", "gpu-2", "--yes")
+	assert.Equal(t, 1, code)
+	assert.Regexp(t, `^Error: job/gpu-2-restore-\w{5} does that already\.`, said)
+
+	held := read(t, env, "gpu-2-1a2b3c4d", &v1alpha1.FirmwareJob{})
+	held.Status.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepSucceeded, Device: "gpu-2-nic"}, {Name: "flash", State: v1alpha1.StepFailed, Device: "gpu-2-other"}}
+	require.NoError(t, env.Client.Status().Update(t.Context(), held))
+	other := device("gpu-2", "other", v1alpha1.ClassNIC, "22.39.2048")
+	put(t, env.Client, other)
+	_, said, code = shell(t, access, "rollback", "gpu-2-nic", "--yes")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, said, "left device gpu-2-other unhealthy or unfinished too, and a restore without it would be refused. To restore all of them: kubectl firmware rollback gpu-2")
+}

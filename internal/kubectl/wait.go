@@ -223,7 +223,9 @@ func progressOfNode(n *v1alpha1.NodeFirmware, jobs []*v1alpha1.FirmwareJob) prog
 			asked = desired.Release(n).Clears(&n.Status.Requests.Release)
 		}
 	}
-	p.end, p.well = !asked, false
+	if p.end, p.well = !asked, false; asked {
+		p.says, p.next = "What was requested has not begun yet.", ""
+	}
 	return p
 }
 

@@ -19,7 +19,8 @@ var verbs = []struct{ kind, change, verb string }{
 	{"rp", `"state":"Paused"`, "pause %s"},
 	{"fwt", `"state":"Active"`, "resume template/%s"},
 	{"fwt", `"state":"Paused"`, "pause template/%s"},
-	{"fwq", `"state":"Lifted"`, "quarantine lift %s"}, // before Active: of two commands, the second one is what is meant
+	{"fwq", `"state":"Active"`, ""}, // before it is lifted once more
+	{"fwq", `"state":"Lifted"`, "quarantine lift %s"},
 	{"fwq", `"state":"Confirmed"`, "quarantine confirm %s"},
 	{"fwj", `"mode":"Force"`, "cancel %s --force"},
 	{"fwj", `"cancel":`, "cancel %s"},
@@ -27,15 +28,29 @@ var verbs = []struct{ kind, change, verb string }{
 
 // Verb is the command of the plugin kubectl firmware that does the same, and checks first that it has an effect; empty where there is none.
 func Verb(command string) string {
-	said := patched.FindStringSubmatch(command)
-	if said == nil {
-		return ""
-	}
-	change := strings.ReplaceAll(said[3], `\"`, `"`)
-	for _, v := range verbs {
-		if v.kind == said[1] && strings.Contains(change, v.change) {
-			return fmt.Sprintf("kubectl firmware "+v.verb, said[2])
+	var out []string
+	for part := range strings.SplitSeq(command, " && ") {
+		said := patched.FindStringSubmatch(part)
+		if said == nil {
+			return ""
+		}
+		verb, known := verbFor(said[1], strings.ReplaceAll(said[3], `\"`, `"`))
+		if !known {
+			return ""
+		}
+		if verb != "" {
+			out = append(out, fmt.Sprintf("kubectl firmware "+verb, said[2]))
 		}
 	}
-	return ""
+	return strings.Join(out, " && ")
+}
+
+// verbFor is the verb for a change of an object; empty where that is a part of the next one.
+func verbFor(kind, change string) (verb string, known bool) {
+	for _, v := range verbs {
+		if v.kind == kind && strings.Contains(change, v.change) {
+			return v.verb, true
+		}
+	}
+	return "", false
 }

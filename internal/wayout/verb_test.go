@@ -23,6 +23,8 @@ func TestVerbs(t *testing.T) {
 		wayout.State("fwt", "nics", "Active"):                                            "kubectl firmware resume template/nics",
 		wayout.State("fwq", "3b.15b3.101d", "Lifted"):                                    "kubectl firmware quarantine lift 3b.15b3.101d",
 		wayout.State("fwq", "q", "Active") + " && " + wayout.State("fwq", "q", "Lifted"): "kubectl firmware quarantine lift q",
+		wayout.Retry("n1") + " && " + wayout.State("rp", "gpu", "Active"):                "kubectl firmware retry n1 && kubectl firmware resume gpu",
+		wayout.Retry("n1") + " && " + wayout.Edit("rp", "gpu"):                           "",
 		wayout.Set("fwj", "j", `"cancel":{"mode":"Force"}`):                              "kubectl firmware cancel j --force",
 		wayout.Set("fwj", "j", `"cancel":{"mode":"Graceful"}`):                           "kubectl firmware cancel j",
 		wayout.State("fwc", "c", "Active"):                                               "",
