@@ -324,7 +324,7 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 // TestThePageShowsWhatIsPrinted: each command of docs/kubectl-firmware.md with its output is in the files that the test above compares.
 func TestThePageShowsWhatIsPrinted(t *testing.T) {
 	var printed strings.Builder
-	for _, file := range []string{"status", "get", "why", "wrong", "stop", "held", "retry", "wait", "pin"} {
+	for _, file := range []string{"status", "get", "why", "wrong", "stop", "held", "retry", "wait", "pin", "history"} {
 		text, err := os.ReadFile("testdata/" + file + ".golden")
 		require.NoError(t, err)
 		printed.Write(text)
@@ -340,7 +340,7 @@ func TestThePageShowsWhatIsPrinted(t *testing.T) {
 			assert.Contains(t, all, "$ kubectl "+command+"\n", "block %d", i)
 		}
 	}
-	assert.Equal(t, 11, shown)
+	assert.Equal(t, 13, shown)
 }
 
 func TestWhoMayNotReadIsToldWhichRoleMay(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 // patience is how long the API server has to answer one request, where --request-timeout says nothing.
 const patience = 30 * time.Second
 
-// Run runs the command with the arguments. It returns the exit code: 0, or 1 where something went wrong, which is said on the error stream,
-// and 130 where the person interrupted it.
+// Run runs the command with the arguments. It returns the exit code: 0, or 1 where something went wrong, which is said on the error stream, 2
+// where a comparison found a difference, and 130 where the person interrupted it.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
 	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true)}
 	c := s.root()
@@ -39,6 +39,8 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 		return 0
 	case ctx.Err() != nil:
 		return 130
+	case errors.Is(err, errDiffers):
+		return 2
 	}
 	s.say("Error: %s", s.explain(err))
 	return 1
@@ -67,7 +69,7 @@ func (s *session) root() *cobra.Command {
 	_ = c.PersistentFlags().MarkHidden("namespace") // every kind is cluster-scoped
 	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand(),
 		s.retryCommand(), s.releaseCommand(), s.scanCommand(), s.pauseCommand(), s.resumeCommand(), s.stopCommand(), s.cancelCommand(), s.quarantineCommand(), s.waitCommand(), s.pinCommand(), s.unpinCommand(),
-		s.rollbackCommand(), s.restoreCommand(), s.backupCommand())
+		s.rollbackCommand(), s.restoreCommand(), s.backupCommand(), s.historyCommand(), s.diffCommand())
 	return c
 }
 

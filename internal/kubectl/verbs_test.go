@@ -427,3 +427,28 @@ func TestJobsOfAPerson(t *testing.T) {
 	assert.Equal(t, 1, code)
 	assert.Contains(t, said, "left device gpu-2-other unhealthy or unfinished too, and a restore without it would be refused. To restore all of them: kubectl firmware rollback gpu-2")
 }
+
+func TestHistoryAndDifference(t *testing.T) {
+	env := apitest.New(t)
+	fleet(t, env.Client)
+	past := read(t, env, "gpu-2-1a2b3c4d", &v1alpha1.FirmwareJob{})
+	past.Status.StartTime, past.Status.CompletionTime = &at, new(metav1.NewTime(at.Add(4*time.Minute+12*time.Second)))
+	require.NoError(t, env.Client.Status().Update(t.Context(), past))
+	asked := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "gpu-2-backup"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "gpu-2",
+		Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeBackup, Devices: []v1alpha1.TaskDevice{{Name: "gpu-2-other"}}}}}
+	asked.Status.Conditions = []metav1.Condition{condition(v1alpha1.ConditionComplete, v1alpha1.ReasonSucceeded, ""),
+		condition(v1alpha1.ConditionReady, v1alpha1.ReasonSucceeded, "The firmware of 1 of 1 devices was backed up.")}
+	put(t, env.Client, asked)
+	transcript(t, viewer(t, env, "node-firmware-viewer"), "history", []typed{
+		{0, "history gpu-2"},
+		{0, "history gpu-2-nic -o wide"},
+		{0, "history gpu-1"},
+		{0, "history gpu-2-nic -o jsonpath={.kind}:{.of}:{.jobs[0].reason}"},
+		{1, "history policy/gpu"},
+		{2, "diff gpu-1 gpu-3"},
+		{0, "diff gpu-3 gpu-4"},
+		{2, "diff gpu-3 gpu-1 -o jsonpath={.kind}:{.rows[*].what}"},
+		{1, "diff gpu-3"},
+		{1, "diff gpu-3 gpu-33"},
+	})
+}
