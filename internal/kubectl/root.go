@@ -27,7 +27,7 @@ const patience = 30 * time.Second
 // Run runs the command with the arguments. It returns the exit code: 0, or 1 where something went wrong, which is said on the error stream, 2
 // where a comparison found a difference, and 130 where the person interrupted it.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true)}
+	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now}
 	c := s.root()
 	c.SetArgs(args)
 	c.SetIn(s.In)
@@ -52,6 +52,7 @@ type session struct {
 	flags  *genericclioptions.ConfigFlags
 	config *rest.Config
 	api    client.Client
+	now    func() time.Time
 }
 
 func (s *session) root() *cobra.Command {

@@ -286,6 +286,12 @@ func TestWhoMayNotWriteIsToldWhichRoleMay(t *testing.T) {
 		assert.Empty(t, out, line)
 		assert.Regexp(t, `\nError: user someone-node-firmware-viewer may not patch \w+\. The ClusterRole `+role+` has that right\. `, said, line)
 	}
+	editor := viewer(t, env, "node-firmware-policy-editor")
+	out, said, code := shell(t, editor, "stop", "--running", "--yes") // what it may do is done
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "policy/gpu: stopped\n", out)
+	assert.Regexp(t, `\nNot written: user someone-node-firmware-policy-editor may not patch firmwarejobs\. The ClusterRole node-firmware-job-editor has that right.*\n`+
+		`Error: 1 of 2 were not written\n$`, said)
 	require.NoError(t, env.Client.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "patches-nodes"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"nodefirmwares"}, Verbs: []string{"patch"}}}}))
 	require.NoError(t, env.Client.Create(t.Context(), &rbacv1.ClusterRoleBinding{

@@ -105,7 +105,7 @@ func (s *session) person(ctx context.Context, why string) (person, error) {
 	if err := s.api.Create(ctx, review); err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 		return person{}, err
 	}
-	return person{cmp.Or(review.Status.UserInfo.Username, "a person"), strings.TrimSpace(why), time.Now()}, nil
+	return person{cmp.Or(review.Status.UserInfo.Username, "a person"), strings.TrimSpace(why), s.now()}, nil
 }
 
 // do makes the decisions, asks once, and writes. What is refused ends it before anything is written. A write that fails does not keep the
@@ -126,22 +126,30 @@ func (s *session) do(ctx context.Context, w *writing, by person, decisions []dec
 		return err
 	}
 	var failed []error
+	tried := 0
 	for i, one := range writes {
 		if one == nil {
 			continue
 		}
+		tried++
 		done, err := s.write(ctx, w, one, decisions[i])
 		if err == nil && done != nil {
 			err = s.written(ctx, w, done, by)
 		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
 			failed = append(failed, err)
 		}
-		if ctx.Err() != nil {
-			break
-		}
 	}
-	return errors.Join(failed...)
+	if tried == 1 || len(failed) == 0 {
+		return errors.Join(failed...)
+	}
+	for _, err := range failed { // each may want something else
+		s.say("Not written: %s", s.explain(err))
+	}
+	return fmt.Errorf("%d of %d were not written", len(failed), tried)
 }
 
 // agree asks the person. What will happen is said in any case.
