@@ -296,6 +296,14 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 			"get gpu-1":       {"gpu-1-disk", "gpu-1-nic"},
 			"get --node gpu-": {"gpu-1", "gpu-2", "gpu-3", "gpu-4"},
 			"get --class ":    {"BIOS", "Disk", "NIC", "StorageController"},
+			"retry gpu-2":     {"gpu-2", "gpu-2-1a2b3c4d"},
+			"cancel gpu-3":    {"gpu-3-1a2b3c4d"},
+			"pause ":          {"gpu"},
+			"pin gpu-1":       {"gpu-1-disk", "gpu-1-nic"},
+			"pin --source ":   {"cx6dx-2241"},
+
+			"quarantine lift 3":        {quarantined},
+			"release gpu-2 --dry-run ": {"none", "server"},
 		} {
 			t.Setenv("KUBECONFIG", access) // a shell completes before it knows of other flags
 			var out bytes.Buffer

@@ -155,7 +155,7 @@ func (f *nodeFacts) mayRetry(held *v1alpha1.FirmwareJob, failed []*v1alpha1.Node
 		if len(failed) == 0 {
 			return nil
 		}
-		return f.keptBy(f.quarantined(failed[0], failed[0].Spec.Firmware.Digest), "")
+		return f.keptBy(f.quarantined(failed[0], failed[0].Spec.Firmware.Digest))
 	}
 	wanted := false
 	for _, u := range held.Spec.Task.Devices {
@@ -165,7 +165,7 @@ func (f *nodeFacts) mayRetry(held *v1alpha1.FirmwareJob, failed []*v1alpha1.Node
 		}
 		wanted = true
 		if q := f.quarantined(d, u.Digest); q != nil && held.FailedOn(u.Name) {
-			return f.keptBy(q, " To return the node to service as it is: kubectl firmware release "+f.node.Name)
+			return fmt.Errorf("%w. To return the node to service as it is: kubectl firmware release %s", f.keptBy(q), f.node.Name)
 		}
 	}
 	due := slices.ContainsFunc(f.devices, func(d *v1alpha1.NodeDevice) bool {
@@ -178,17 +178,9 @@ func (f *nodeFacts) mayRetry(held *v1alpha1.FirmwareJob, failed []*v1alpha1.Node
 	return nil
 }
 
-func (f *nodeFacts) keptBy(q *v1alpha1.FirmwareQuarantine, otherwise string) error {
+func (f *nodeFacts) keptBy(q *v1alpha1.FirmwareQuarantine) error {
 	return fmt.Errorf("a retry does nothing on node/%s while its image is quarantined: %s. Where the image is not at fault, lift that first: "+
-		"kubectl firmware quarantine lift %s%s", f.node.Name, quarantine.Why(q), q.Name, dotted(otherwise))
-}
-
-// dotted is a sentence that follows another one.
-func dotted(sentence string) string {
-	if sentence == "" {
-		return ""
-	}
-	return "." + sentence
+		"kubectl firmware quarantine lift %s", f.node.Name, quarantine.Why(q), q.Name)
 }
 
 // waitsFor says what happens on the node, or why nothing does.

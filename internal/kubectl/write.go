@@ -105,7 +105,7 @@ func (s *session) person(ctx context.Context, why string) (person, error) {
 	if err := s.api.Create(ctx, review); err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 		return person{}, err
 	}
-	return person{cmp.Or(review.Status.UserInfo.Username, "a person"), strings.TrimSpace(why), s.now()}, nil
+	return person{cmp.Or(review.Status.UserInfo.Username, "a person"), strings.Join(strings.Fields(why), " "), s.now()}, nil
 }
 
 // do makes the decisions, asks once, and writes. What is refused ends it before anything is written. A write that fails does not keep the
