@@ -123,9 +123,9 @@ func atStep(j *v1alpha1.FirmwareJob) string {
 		}
 		part := ""
 		if s.Part == v1alpha1.PartRollback {
-			part = " of its rollback"
+			part = " and brings back what ran before"
 		}
-		return fmt.Sprintf("Step %s%s%s runs.", s.Name, of, part)
+		return fmt.Sprintf("Step %s%s runs%s.", s.Name, of, part)
 	}
 	return ""
 }

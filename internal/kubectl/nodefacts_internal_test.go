@@ -134,3 +134,43 @@ func TestARestoreEndsAHoldOnlyWithAllThatItIsAbout(t *testing.T) {
 		})
 	}
 }
+
+func TestACancellationIsOfWhatCanBeCancelled(t *testing.T) {
+	step := func(name string, state v1alpha1.StepState, part v1alpha1.StepPart) v1alpha1.JobStep {
+		return v1alpha1.JobStep{Name: name, Device: "n-nic", State: state, Part: part}
+	}
+	archives := []v1alpha1.JobStep{step("archive", v1alpha1.StepRunning, ""), step("flash", v1alpha1.StepPending, "")}
+	verifies := []v1alpha1.JobStep{step("flash", v1alpha1.StepSucceeded, ""), step("verify", v1alpha1.StepRunning, "")}
+	for name, c := range map[string]struct {
+		steps           []v1alpha1.JobStep
+		admitted        bool
+		will, refusal   string
+		stops, stopsAll bool
+	}{
+		"waits":               {nil, false, "nothing was begun", "", false, false},
+		"has written nothing": {archives, true, "returns node n to service: it has written nothing", "", true, true},
+		"has written":         {verifies, true, "holds node n, out of service", "", false, true},
+		"rolls back": {append(verifies[:1:1], step("restore", v1alpha1.StepRunning, v1alpha1.PartRollback)), true, "",
+			"job/j cannot be cancelled any more: Step restore of n-nic runs and brings back what ran before.", false, false},
+		"returns its node": {append(verifies[:1:1], step("release", v1alpha1.StepRunning, "")), true, "", "cannot be cancelled any more", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := heldNode().jobs[0].DeepCopy()
+			j.Status = v1alpha1.FirmwareJobStatus{Steps: c.steps}
+			if c.admitted {
+				j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue}}
+			}
+			assert.Equal(t, c.stops, isToStop(j, false))
+			assert.Equal(t, c.stopsAll, isToStop(j, true))
+			one, err := cancel(j, v1alpha1.JobCancel{})
+			if c.refusal != "" {
+				require.ErrorContains(t, err, c.refusal)
+				return
+			}
+			require.NoError(t, err)
+			assert.Contains(t, one.will, c.will)
+			assert.NotNil(t, one.changed.(*v1alpha1.FirmwareJob).Spec.Cancel)
+			assert.Nil(t, j.Spec.Cancel)
+		})
+	}
+}
