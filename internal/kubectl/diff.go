@@ -21,7 +21,7 @@ var errDiffers = errors.New("something differs")
 
 func (s *session) diffCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "diff NODE NODE",
+		Use:     "diff NODE OTHER",
 		Short:   "Compare the hardware and the firmware of two nodes",
 		Long:    "Compare the hardware and the firmware of two nodes: what differs in what they have, run and should run. The exit code is 0 where nothing differs, and 2 where something does.",
 		Example: "  kubectl firmware diff gpu-017 gpu-018",
