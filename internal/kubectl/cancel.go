@@ -81,6 +81,8 @@ func cancel(j *v1alpha1.FirmwareJob, asked v1alpha1.JobCancel) (*write, error) {
 	node := j.Spec.NodeName
 	will := fmt.Sprintf("Job %s ends, and node %s is left as it is: nothing was begun.", j.Name, node)
 	switch {
+	case j.Spec.Task.Type == v1alpha1.JobTypeBackup:
+		will = fmt.Sprintf("Job %s ends. It reads only, and node %s stays in service.", j.Name, node)
 	case hasWritten(j):
 		will = fmt.Sprintf("Job %s ends after its step and holds node %s, out of service: it has written, and nobody has judged that. %s", j.Name, node, atStep(j))
 	case j.Admitted():

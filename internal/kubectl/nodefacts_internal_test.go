@@ -66,6 +66,9 @@ func TestARetryIsDecidedAsTheOperatorPlansOne(t *testing.T) {
 		"a failure that left no mark on the device": {func(f *nodeFacts) {
 			f.devices[0].Status.Failure, f.node.Status.HeldBy, f.jobs[0].Status.Conditions = nil, "", f.jobs[0].Status.Conditions[:1]
 		}, "", "tried again: n-nic."},
+		"what was restored": {func(f *nodeFacts) {
+			f.node.Status.HeldBy, f.jobs, f.devices[0].Status.Failure.Reason = "", nil, v1alpha1.ReasonRestored
+		}, "", "Other firmware was restored on n-nic: what is desired there is flashed over it."},
 		"nothing": {func(f *nodeFacts) { f.node.Status.HeldBy, f.jobs, f.devices[0].Status.Failure = "", nil, nil }, nothing, ""},
 		"a paused policy": {func(f *nodeFacts) { f.policy.Spec.State = v1alpha1.RolloutPaused }, "",
 			"It waits while policy gpu is Paused; to go on there: kubectl firmware resume policy/gpu."},
@@ -148,6 +151,7 @@ func TestACancellationIsOfWhatCanBeCancelled(t *testing.T) {
 		stops, stopsAll bool
 	}{
 		"waits":               {nil, false, "nothing was begun", "", false, false},
+		"backs up":            {archives[:1], false, "It reads only, and node n stays in service.", "", false, false},
 		"has written nothing": {archives, true, "returns node n to service: it has written nothing", "", true, true},
 		"has written":         {verifies, true, "holds node n, out of service", "", false, true},
 		"rolls back": {append(verifies[:1:1], step("restore", v1alpha1.StepRunning, v1alpha1.PartRollback)), true, "",
@@ -157,6 +161,9 @@ func TestACancellationIsOfWhatCanBeCancelled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := heldNode().jobs[0].DeepCopy()
 			j.Status = v1alpha1.FirmwareJobStatus{Steps: c.steps}
+			if name == "backs up" {
+				j.Spec.Task = v1alpha1.JobTask{Type: v1alpha1.JobTypeBackup}
+			}
 			if c.admitted {
 				j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue}}
 			}

@@ -138,6 +138,11 @@ func (f *nodeFacts) retry(by person) (*write, error) {
 	if n.Status.HeldBy != "" {
 		will += fmt.Sprintf(" A new job takes the node over from job %s, and returns it to service if it succeeds.", n.Status.HeldBy)
 	}
+	for _, d := range failed {
+		if d.Status.Failure != nil && d.Status.Failure.Reason == v1alpha1.ReasonRestored {
+			will += fmt.Sprintf(" Other firmware was restored on %s: what is desired there is flashed over it.", d.Name)
+		}
+	}
 	will += f.limits() + silent(n)
 	changed := copyOf(n)
 	changed.Spec.Requests.Retry = by.request()

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // stopper is the field manager of a stop. Who owns the state of a policy, or the cancellation of a job, tells what a resume without names
@@ -82,7 +83,14 @@ func (s *session) stopCommand() *cobra.Command {
 			s.say("Nothing is to be stopped.")
 			return nil
 		}
-		return s.do(c.Context(), w, by, decisions)
+		if err := s.do(c.Context(), w, by, decisions); err != nil || w.isDryRun() {
+			return err
+		}
+		late, _, err := jobsToStop(c.Context(), api, running)
+		if len(late) > 0 {
+			s.say("Admitted before its policy was paused, and not cancelled: %s. To end that too, type the command again", text.Some(late, 5))
+		}
+		return err
 	}
 	return c
 }
