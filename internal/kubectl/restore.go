@@ -17,32 +17,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
-func (s *session) rollbackCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "rollback NODE|DEVICE",
-		Short: "Bring a device, or what the last job of a node has written, back to what it ran before",
-		Long: "Bring a device, or all devices that the last job of a node has written, back to the last firmware that was good: a job of type Restore, which drains the node, " +
-			"writes what its archive holds, and judges it, as an update does.",
-		Example: "  kubectl firmware rollback gpu-017 -m 'links flap since 22.41'\n" +
-			"  kubectl firmware rollback gpu-017-nic-b83fd2a1c4e0",
-		Args:              wantOne("kubectl firmware rollback gpu-017"),
-		ValidArgsFunction: s.completeNames("NodeFirmware", "NodeDevice"),
-	}
-	w := writingOf(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return s.onNodeOrDevices(c.Context(), w, args, func(f *nodeFacts, devices []*v1alpha1.NodeDevice) (*write, error) {
-			if len(devices) == 0 {
-				var err error
-				if devices, err = f.lastWritten(); err != nil {
-					return nil, err
-				}
-			}
-			return f.restore(devices, v1alpha1.TaskDevice{})
-		})
-	}
-	return c
-}
-
 func (s *session) restoreCommand() *cobra.Command {
 	var which v1alpha1.TaskDevice
 	digest := ""
@@ -66,24 +40,6 @@ func (s *session) restoreCommand() *cobra.Command {
 			}
 			return f.restore(devices, which)
 		})
-	}
-	return c
-}
-
-func (s *session) backupCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "backup NODE|DEVICE...",
-		Short: "Read what devices run into the archive of their node",
-		Long: "Read what the devices of a node run into its archive, or what the named ones do: a job of type Backup. The node stays in service, and no budget, window or " +
-			"paused policy keeps it waiting.",
-		Example: "  kubectl firmware backup gpu-017\n" +
-			"  kubectl firmware backup gpu-017-nic-b83fd2a1c4e0",
-		Args:              wantSome("kubectl firmware backup gpu-017"),
-		ValidArgsFunction: s.completeNames("NodeFirmware", "NodeDevice"),
-	}
-	w := writingOf(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return s.onNodeOrDevices(c.Context(), w, args, (*nodeFacts).backup)
 	}
 	return c
 }
@@ -127,42 +83,6 @@ func gatherDevices(ctx context.Context, api client.Reader, names []string) (*nod
 	}
 	f, err := gatherNode(ctx, api, "node/"+node)
 	return f, devices, err
-}
-
-// lastWritten are the devices that the job which holds the node has written, or else the newest job that has ended.
-func (f *nodeFacts) lastWritten() ([]*v1alpha1.NodeDevice, error) {
-	job := f.held()
-	if job == nil && f.node.Status.HeldBy != "" {
-		return nil, fmt.Errorf("node/%s is held by job %s, which is gone, so that it is not known what was written. Name devices: kubectl firmware get --node %[1]s", f.node.Name, f.node.Status.HeldBy)
-	}
-	for i := len(f.jobs) - 1; i >= 0 && job == nil; i-- {
-		if j := &f.jobs[i]; j.Ended() && len(written(j)) > 0 {
-			job = j
-		}
-	}
-	if job == nil {
-		return nil, fmt.Errorf("no job that is kept has written to node/%s, so that there is nothing to go back to. To name a device: kubectl firmware get --node %[1]s", f.node.Name)
-	}
-	var out []*v1alpha1.NodeDevice
-	for _, d := range f.devices {
-		if slices.Contains(concernedBy(job), d.Name) || job.Held() && d.Status.IsUnhealthy() {
-			out = append(out, d)
-		}
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("job %s has written to no device of node/%s. To return it to service as it is: kubectl firmware release %[2]s", job.Name, f.node.Name)
-	}
-	return out, nil
-}
-
-// written are the devices of a job that updates or restores at which a step has begun that may change them.
-func written(j *v1alpha1.FirmwareJob) (out []string) {
-	for _, s := range j.Status.Steps {
-		if s.Device != "" && hasBegunToWrite(s) && !slices.Contains(out, s.Device) {
-			out = append(out, s.Device)
-		}
-	}
-	return out
 }
 
 // restore decides a job of type Restore.
@@ -234,31 +154,6 @@ func isVerified(j *v1alpha1.FirmwareJob, device string) bool {
 	return slices.ContainsFunc(j.Status.Steps, func(s v1alpha1.JobStep) bool {
 		return plan.Kind(s.Name) == plan.Verify && s.Device == device && s.State == v1alpha1.StepSucceeded
 	})
-}
-
-// backup decides a job of type Backup, if it can read an image.
-func (f *nodeFacts) backup(devices []*v1alpha1.NodeDevice) (*write, error) {
-	task := v1alpha1.JobTask{Type: v1alpha1.JobTypeBackup}
-	for _, d := range devices {
-		if !canBeRead(d) {
-			return nil, fmt.Errorf("the image of device/%s cannot be read from it, so that there is nothing to archive. Which can: docs/kinds/firmwarejob.md#backup-and-restore", d.Name)
-		}
-		task.Devices = append(task.Devices, v1alpha1.TaskDevice{Name: d.Name, UniqueID: d.Status.UniqueID})
-	}
-	read := devices
-	if len(devices) == 0 {
-		read = slices.DeleteFunc(slices.Clone(f.devices), func(d *v1alpha1.NodeDevice) bool { return !canBeRead(d) })
-	}
-	if len(read) == 0 {
-		return nil, fmt.Errorf("the image of no device of node/%s can be read from it, so that there is nothing to archive. Which can: docs/kinds/firmwarejob.md#backup-and-restore", f.node.Name)
-	}
-	will := fmt.Sprintf("A job reads what %s run into the archive of node %s, which stays in service.", text.Some(namesOfDevices(read), 5), f.node.Name)
-	return f.make(task, will, "Backup", v1alpha1.ReasonPending)
-}
-
-// canBeRead reports whether the driver of the device reads its image.
-func canBeRead(d *v1alpha1.NodeDevice) bool {
-	return d.Status.Firmware != nil && d.Status.Firmware.Rollback == v1alpha1.RollbackReadBack
 }
 
 // make is a job of a person on the node.

@@ -347,3 +347,21 @@ func silent(n *v1alpha1.NodeFirmware) string {
 	}
 	return ""
 }
+
+// begin connects, and finds out who writes.
+func (s *session) begin(ctx context.Context, w *writing) (client.Client, person, error) {
+	api, err := s.connect()
+	if err != nil {
+		return nil, person{}, err
+	}
+	by, err := s.person(ctx, w.why)
+	return api, by, err
+}
+
+// decisionsOf is the decision of each name.
+func decisionsOf(names []string, decide func(context.Context, string) (*write, error)) (out []decision) {
+	for _, name := range names {
+		out = append(out, func(ctx context.Context) (*write, error) { return decide(ctx, name) })
+	}
+	return out
+}
