@@ -181,3 +181,24 @@ func TestACancellationIsOfWhatCanBeCancelled(t *testing.T) {
 		})
 	}
 }
+
+func TestAPinIsForOneDevice(t *testing.T) {
+	card := func(name, serial, address string) *v1alpha1.NodeDevice {
+		return &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n"},
+			Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC, SerialNumber: serial, PCIAddress: address}}
+	}
+	bios := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n-bios"}, Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassBIOS}}
+	first, second, third := card("n-a", "S", "0000:3b:00.0"), card("n-b", "S", "0000:3c:00.0"), card("n-c", "T", "0000:3d:00.0")
+	f := &nodeFacts{node: heldNode().node, devices: []*v1alpha1.NodeDevice{bios, first, second, third, card("n-d", "", "")}}
+	for d, want := range map[*v1alpha1.NodeDevice]v1alpha1.DeviceSelector{
+		third: {Class: v1alpha1.ClassNIC, SerialNumbers: []string{"T"}},
+		first: {Class: v1alpha1.ClassNIC, PCIAddresses: []string{"0000:3b:00.0"}}, // another one has its serial number
+		bios:  {Class: v1alpha1.ClassBIOS, Vendor: v1alpha1.AnyVendor},
+	} {
+		got, err := f.only(d)
+		require.NoError(t, err, d.Name)
+		assert.Equal(t, want, got, d.Name)
+	}
+	_, err := f.only(f.devices[4])
+	require.ErrorContains(t, err, "has neither a serial number nor a PCI address of its own. Write the pin yourself: kubectl edit nfw n")
+}

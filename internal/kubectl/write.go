@@ -102,7 +102,7 @@ func (w *writing) check() error {
 // person finds out who writes. Where the API server does not say, the event names nobody.
 func (s *session) person(ctx context.Context, why string) (person, error) {
 	review := &authenticationv1.SelfSubjectReview{}
-	if err := s.api.Create(ctx, review); err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+	if err := s.api.Create(ctx, review); err != nil && !apierrors.IsForbidden(err) && !meta.IsNoMatchError(err) {
 		return person{}, err
 	}
 	return person{cmp.Or(review.Status.UserInfo.Username, "a person"), strings.Join(strings.Fields(why), " "), s.now()}, nil
