@@ -1024,6 +1024,11 @@ func (i *installation) attempts() []attempt {
 	for what, do := range declare {
 		out = append(out, attempt{"admin", "do as " + what, do, ""}, attempt{"viewer", "do as " + what, do, noVerb}, attempt{"nobody", "do as " + what, do, noVerb})
 	}
+	person := said("by-a-person", "kubectl-firmware", "NodeFirmware", "node-a")
+	for role := range declare {
+		out = append(out, attempt{role, "leave an event", create(person), ""})
+	}
+	out = append(out, attempt{"admin", "leave an event", create(person), ""}, attempt{"viewer", "leave an event", create(person), noVerb})
 	for _, role := range []string{"admin", "viewer", "pin-editor"} {
 		out = append(out, attempt{role, "see devices", list(&v1alpha1.NodeDeviceList{}), ""},
 			attempt{role, "write a status", status(device("node-a-nic-1", ""), `{"boardID":"MT_1"}`), noVerb},

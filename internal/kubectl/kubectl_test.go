@@ -76,7 +76,7 @@ func device(node, name string, class v1alpha1.DeviceClass, running string, condi
 			Version: "22.41.1000", Digest: digest, Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
 		}, Origin: []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "gpu", Rule: "cx6dx"}, {Kind: v1alpha1.OriginSource, Name: "cx6dx-2241"}}},
 		Status: v1alpha1.NodeDeviceStatus{
-			ObservedGeneration: 1, Class: class, Vendor: "Mellanox", Model: "ConnectX-6 Dx", PCIID: "15b3:101d",
+			ObservedGeneration: 1, Class: class, UniqueID: "b83fd2a1c4e0", Vendor: "Mellanox", Model: "ConnectX-6 Dx", PCIID: "15b3:101d",
 			Firmware: &v1alpha1.ObservedFirmware{Running: running}, Conditions: conditions,
 		},
 	}
@@ -260,7 +260,7 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 		out, said, code := shell(t, env.ControlPlane.KubeconfigPath(), "why", "gpu-4")
 		assert.Zero(t, code, said)
 		assert.Regexp(t, `(?m)^policy/gpu +RolloutHalted +1 node is held: gpu-2\.\njob/gpu-4-1a2b3c4d +OutsideWindow +No window is open`, out)
-		assert.Contains(t, out, "\nTo try again:\n  "+wayout.Retry("gpu-2")+"\n")
+		assert.Contains(t, out, "\nTo try again:\n  kubectl firmware retry gpu-2\n")
 	})
 	t.Run("the version is there for who may not see pods", func(t *testing.T) {
 		out, said, code := shell(t, access, "version")
@@ -296,6 +296,14 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 			"get gpu-1":       {"gpu-1-disk", "gpu-1-nic"},
 			"get --node gpu-": {"gpu-1", "gpu-2", "gpu-3", "gpu-4"},
 			"get --class ":    {"BIOS", "Disk", "NIC", "StorageController"},
+			"retry gpu-2":     {"gpu-2", "gpu-2-1a2b3c4d"},
+			"cancel gpu-3":    {"gpu-3-1a2b3c4d"},
+			"pause ":          {"gpu"},
+			"pin gpu-1":       {"gpu-1-disk", "gpu-1-nic"},
+			"pin --source ":   {"cx6dx-2241"},
+
+			"quarantine lift 3":        {quarantined},
+			"release gpu-2 --dry-run ": {"none", "server"},
 		} {
 			t.Setenv("KUBECONFIG", access) // a shell completes before it knows of other flags
 			var out bytes.Buffer
@@ -324,7 +332,7 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 // TestThePageShowsWhatIsPrinted: each command of docs/kubectl-firmware.md with its output is in the files that the test above compares.
 func TestThePageShowsWhatIsPrinted(t *testing.T) {
 	var printed strings.Builder
-	for _, file := range []string{"status", "get", "why", "wrong"} {
+	for _, file := range []string{"status", "get", "why", "wrong", "stop", "held", "retry", "wait", "pin", "history"} {
 		text, err := os.ReadFile("testdata/" + file + ".golden")
 		require.NoError(t, err)
 		printed.Write(text)
@@ -340,7 +348,7 @@ func TestThePageShowsWhatIsPrinted(t *testing.T) {
 			assert.Contains(t, all, "$ kubectl "+command+"\n", "block %d", i)
 		}
 	}
-	assert.Equal(t, 5, shown)
+	assert.Equal(t, 13, shown)
 }
 
 func TestWhoMayNotReadIsToldWhichRoleMay(t *testing.T) {

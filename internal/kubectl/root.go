@@ -24,10 +24,10 @@ import (
 // patience is how long the API server has to answer one request, where --request-timeout says nothing.
 const patience = 30 * time.Second
 
-// Run runs the command with the arguments. It returns the exit code: 0, or 1 where something went wrong, which is said on the error stream,
-// and 130 where the person interrupted it.
+// Run runs the command with the arguments. It returns the exit code: 0, or 1 where something went wrong, which is said on the error stream, 2
+// where a comparison found a difference, and 130 where the person interrupted it.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true)}
+	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now}
 	c := s.root()
 	c.SetArgs(args)
 	c.SetIn(s.In)
@@ -39,6 +39,8 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 		return 0
 	case ctx.Err() != nil:
 		return 130
+	case errors.Is(err, errDiffers):
+		return 2
 	}
 	s.say("Error: %s", s.explain(err))
 	return 1
@@ -49,15 +51,16 @@ type session struct {
 	genericiooptions.IOStreams
 	flags  *genericclioptions.ConfigFlags
 	config *rest.Config
-	api    client.Reader
+	api    client.Client
+	now    func() time.Time
 }
 
 func (s *session) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "kubectl-firmware",
-		Short: "See the firmware of the nodes of a cluster",
-		Long: "See the firmware of the nodes of a cluster.\n\n" +
-			"What is asked for is printed to standard output, and what there is to say about it to standard error.",
+		Short: "See the firmware of the nodes of a cluster, and act on it",
+		Long: "See the firmware of the nodes of a cluster, and act on it.\n\n" +
+			"What is asked for is printed to standard output, and what there is to say about it to standard error. What writes says first what will happen, and asks.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl firmware"},
 		Version:       version.Current(),
 		SilenceErrors: true,
@@ -65,7 +68,9 @@ func (s *session) root() *cobra.Command {
 	}
 	s.flags.AddFlags(c.PersistentFlags())
 	_ = c.PersistentFlags().MarkHidden("namespace") // every kind is cluster-scoped
-	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand())
+	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand(),
+		s.retryCommand(), s.releaseCommand(), s.scanCommand(), s.pauseCommand(), s.resumeCommand(), s.stopCommand(), s.cancelCommand(), s.quarantineCommand(), s.waitCommand(), s.pinCommand(), s.unpinCommand(),
+		s.rollbackCommand(), s.restoreCommand(), s.backupCommand(), s.historyCommand(), s.diffCommand())
 	return c
 }
 
@@ -76,7 +81,7 @@ func scheme() (*runtime.Scheme, error) {
 }
 
 // connect makes the client of the session. It asks nothing of the API server.
-func (s *session) connect() (client.Reader, error) {
+func (s *session) connect() (client.Client, error) {
 	if s.api != nil {
 		return s.api, nil
 	}

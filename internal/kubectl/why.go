@@ -64,7 +64,7 @@ func (e *Explanation) text(p page) error {
 		return p.line("\nNothing has to be typed.")
 	}
 	for _, w := range e.Next {
-		if err := p.line("\n%s:\n  %s", cmp.Or(w.Purpose, "To change it"), w.Command); err != nil {
+		if err := p.line("\n%s:\n  %s", cmp.Or(w.Purpose, "To change it"), w.Typed()); err != nil {
 			return err
 		}
 	}

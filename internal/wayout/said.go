@@ -1,6 +1,7 @@
 package wayout
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 )
@@ -10,7 +11,12 @@ type Way struct {
 	// Purpose is the clause before the command, such as "To try again".
 	Purpose string `json:"purpose"`
 	Command string `json:"command"`
+	// Verb is the command of the plugin that does the same; empty where there is none.
+	Verb string `json:"verb,omitempty"`
 }
+
+// Typed is what a person types: the verb, or else the command.
+func (w Way) Typed() string { return cmp.Or(w.Verb, w.Command) }
 
 // A command follows a colon, and ends with the text, with its sentence, or with two spaces.
 var named = regexp.MustCompile(`(?:^|: )(kubectl (?:[^ ]| [^ ])*?)(?:\.?  +|\. |\.?$)`)
@@ -31,7 +37,8 @@ func Ways(message string) (said string, ways []Way) {
 				from = max(from, at+len(end))
 			}
 		}
-		ways = append(ways, Way{strings.TrimSpace(before[from:]), message[at[2]:at[3]]})
+		command := message[at[2]:at[3]]
+		ways = append(ways, Way{strings.TrimSpace(before[from:]), command, Verb(command)})
 		left.WriteString(before[:from])
 		message = message[at[1]:]
 	}

@@ -22,13 +22,13 @@ func TestCommandsAreTakenOutOfAMessage(t *testing.T) {
 		"Step flash failed: it is broken. Node n1 stays out of service. Fix the cause. Then, to try again: " + retry +
 			"  To return the node to service as it is: " + release: {
 			"Step flash failed: it is broken. Node n1 stays out of service. Fix the cause.",
-			[]wayout.Way{{"Then, to try again", retry}, {"To return the node to service as it is", release}},
+			[]wayout.Way{{"Then, to try again", retry, "kubectl firmware retry n1"}, {"To return the node to service as it is", release, "kubectl firmware release n1"}},
 		},
 		"1 node is held: n1. To try again: " + retry + ". To return it to service as it is: " + release: {
-			"1 node is held: n1.", []wayout.Way{{"To try again", retry}, {"To return it to service as it is", release}},
+			"1 node is held: n1.", []wayout.Way{{"To try again", retry, "kubectl firmware retry n1"}, {"To return it to service as it is", release, "kubectl firmware release n1"}},
 		},
 		"The daemon is silent; kubectl get nodefirmware says why.": {"The daemon is silent; kubectl get nodefirmware says why.", nil},
-		"kubectl edit fwt gpu": {"", []wayout.Way{{"", "kubectl edit fwt gpu"}}},
+		"kubectl edit fwt gpu": {"", []wayout.Way{{"", "kubectl edit fwt gpu", ""}}},
 	} {
 		said, ways := wayout.Ways(message)
 		assert.Equal(t, want.said, said, message)
@@ -47,7 +47,7 @@ func TestEveryWayOutIsFoundInAMessage(t *testing.T) {
 			said, ways := wayout.Ways("It waits. To go on: " + c[1] + end)
 			assert.Equal(t, "It waits.", said, c[1])
 			require.NotEmpty(t, ways, c[1])
-			assert.Equal(t, wayout.Way{Purpose: "To go on", Command: c[1]}, ways[0])
+			assert.Equal(t, wayout.Way{Purpose: "To go on", Command: c[1], Verb: wayout.Verb(c[1])}, ways[0])
 		}
 	}
 }

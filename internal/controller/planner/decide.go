@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -160,9 +161,9 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.TaskDe
 	}
 	for i := range f.devices {
 		d := &f.devices[i]
-		u := updateFor(held, d.Name)
+		u := desired.UpdateFor(held, d.Name)
 		isListed := slices.ContainsFunc(due, func(u v1alpha1.TaskDevice) bool { return u.Name == d.Name })
-		if u == nil || isListed || !desires(d, u) {
+		if u == nil || isListed || !desired.Wants(d, u) {
 			continue
 		}
 		delay := f.retryDelay(d, u.Digest)
@@ -234,16 +235,8 @@ func (f facts) stillDesires(held *v1alpha1.FirmwareJob) bool {
 	}
 	return slices.ContainsFunc(held.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool {
 		at := slices.IndexFunc(f.devices, func(d v1alpha1.NodeDevice) bool { return d.Name == u.Name })
-		return held.FailedOn(u.Name) && (at < 0 || desires(&f.devices[at], &u))
+		return held.FailedOn(u.Name) && (at < 0 || desired.Wants(&f.devices[at], &u))
 	})
-}
-
-// desires reports whether the device, being the same hardware, is still to get the image of an update, as the desired
-// version or as a hop.
-func desires(d *v1alpha1.NodeDevice, u *v1alpha1.TaskDevice) bool {
-	w := d.Spec.Firmware
-	return w != nil && w.Policy == v1alpha1.PolicyApply && d.Status.UniqueID == u.UniqueID &&
-		slices.Contains(w.Images(), u.Digest)
 }
 
 // sameWork ignores which template an update comes from: an edit that changes neither device, version nor image does not cost a job

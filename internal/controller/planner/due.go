@@ -73,9 +73,9 @@ func (f facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, 
 	const failed, repeated, waiting, others = 0, 1, 2, 3
 	rank := func(u v1alpha1.TaskDevice) int {
 		switch {
-		case held != nil && held.FailedOn(u.Name) && updateFor(held, u.Name) != nil:
+		case held != nil && held.FailedOn(u.Name) && desired.UpdateFor(held, u.Name) != nil:
 			return failed
-		case held != nil && updateFor(held, u.Name) != nil:
+		case held != nil && desired.UpdateFor(held, u.Name) != nil:
 			return repeated
 		case isQueued(u, queued):
 			return waiting
@@ -94,7 +94,7 @@ func (f facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, 
 			apart(func(u v1alpha1.TaskDevice) bool { return !isPinned(u) || !f.isHalted(u) })
 			apart(isPinned)
 		} else {
-			apart(func(u v1alpha1.TaskDevice) bool { return updateFor(held, u.Name) != nil })
+			apart(func(u v1alpha1.TaskDevice) bool { return desired.UpdateFor(held, u.Name) != nil })
 		}
 	}
 	var out []v1alpha1.TaskDevice
@@ -132,7 +132,7 @@ func isObserved(d *v1alpha1.NodeDevice) bool { return d.Status.ObservedGeneratio
 // desired firmware comes from, and while a scan cannot read the device.
 func isQueued(u v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob) bool {
 	return slices.ContainsFunc(queued, func(j v1alpha1.FirmwareJob) bool {
-		q := updateFor(&j, u.Name)
+		q := desired.UpdateFor(&j, u.Name)
 		return q != nil && sameUpdate(*q, u)
 	})
 }
@@ -173,14 +173,6 @@ func (f facts) isHalted(u v1alpha1.TaskDevice) bool {
 // isPinned reports whether a pin selects the update.
 func isPinned(u v1alpha1.TaskDevice) bool { return u.Origin == v1alpha1.OriginPin }
 
-func updateFor(j *v1alpha1.FirmwareJob, device string) *v1alpha1.TaskDevice {
-	at := slices.IndexFunc(j.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool { return u.Name == device })
-	if at < 0 {
-		return nil
-	}
-	return &j.Spec.Task.Devices[at]
-}
-
 func (f facts) updateTo(d *v1alpha1.NodeDevice, version string, image v1alpha1.Digest) v1alpha1.TaskDevice {
 	u := v1alpha1.TaskDevice{
 		Name: d.Name, UniqueID: d.Status.UniqueID, Version: version, Digest: image,
@@ -210,25 +202,13 @@ const (
 )
 
 // retryDelay looks at the kept jobs that failed on that image for the device since the last retry that a person requested.
-// It applies even where a failure left no mark on the device, such as when the node became unhealthy, and when the
-// quarantine of the image is lifted: a lift is for the fleet, and a retry is for this node.
 func (f facts) retryDelay(d *v1alpha1.NodeDevice, image v1alpha1.Digest) retryDelay {
 	var delay retryDelay
-	failures := 0
-	for i := f.cleared(); i < len(f.jobs); i++ {
-		j := &f.jobs[i]
-		if !j.Failed() || f.retry.Clears(j.RetryInForce()) || succeededSince(f.jobs[i+1:], d.Name, image) {
-			continue
-		}
-		u := updateFor(j, d.Name)
-		if u == nil || u.Digest != image || u.UniqueID != d.Status.UniqueID || !j.FailedOn(d.Name) {
-			continue
-		}
+	for failures, j := range desired.Failures(f.jobs, f.retry, d, image) {
 		if j.Held() || j.Blames(d.Name) || !isPassing(j) {
 			return retryDelay{untilAsked: true}
 		}
 		delay.until = f.failed[j.UID].Add(RetryPause(failures))
-		failures++
 	}
 	return delay
 }
@@ -239,28 +219,9 @@ func RetryPause(failures int) time.Duration {
 	return min(firstRetry<<min(failures, doublings), lastRetry)
 }
 
-// cleared counts the oldest jobs that the request to retry clears: those up to the newest failed one under another request,
-// though one before it was under the same request as now.
-func (f facts) cleared() int {
-	for i, j := range slices.Backward(f.jobs) {
-		if under := j.RetryInForce(); j.Failed() && under != nil && f.retry.Clears(under) {
-			return i + 1
-		}
-	}
-	return 0
-}
-
 // isPassing reports whether the job failed for a reason that says nothing about an image, so that trying again by itself is
 // right, but with growing pauses. NoRunner is the operator's own reason: no node ever took up the job.
 func isPassing(j *v1alpha1.FirmwareJob) bool {
 	reason := j.FailureReason()
 	return reason == v1alpha1.ReasonNoRunner || step.Reason(reason).Passing()
-}
-
-// succeededSince reports whether a later job brought the image to run on the device, so that older failures do not count.
-func succeededSince(later []v1alpha1.FirmwareJob, device string, image v1alpha1.Digest) bool {
-	return slices.ContainsFunc(later, func(j v1alpha1.FirmwareJob) bool {
-		at := updateFor(&j, device)
-		return at != nil && at.Digest == image && j.Ended() && !j.Failed()
-	})
 }

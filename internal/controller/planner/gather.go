@@ -79,7 +79,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return f, fmt.Errorf("list firmware jobs: %w", err)
 	}
 	f.jobs = jobs.Items
-	sortJobs(f.jobs)
+	desired.SortJobs(f.jobs)
 	var failed []types.UID
 	for i := range f.jobs {
 		if f.jobs[i].Failed() {
@@ -88,26 +88,6 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	}
 	f.failed = r.failed.Note(name, failed, f.now)
 	return f, nil
-}
-
-// sortJobs puts the jobs of a node in order. The clock of the API server may be put back, and a failure that seemed to be older than
-// another one would be forgotten, so the jobs of the planner are in order of their turns.
-func sortJobs(jobs []v1alpha1.FirmwareJob) {
-	slices.SortFunc(jobs, func(a, b v1alpha1.FirmwareJob) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	var planned []v1alpha1.FirmwareJob
-	for i := range jobs {
-		if jobs[i].Spec.Task.Turn > 0 {
-			planned = append(planned, jobs[i])
-		}
-	}
-	slices.SortStableFunc(planned, func(a, b v1alpha1.FirmwareJob) int { return cmp.Compare(a.Spec.Task.Turn, b.Spec.Task.Turn) })
-	for i := range jobs {
-		if jobs[i].Spec.Task.Turn > 0 {
-			jobs[i], planned = planned[0], planned[1:]
-		}
-	}
 }
 
 // gatherFleet reads what the node has in common with others: its policy, the sources, and what is quarantined.

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/kubectl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
@@ -73,6 +76,20 @@ func (r *reader) types(page string, sections ...string) {
 
 func (r *reader) kubectl(command string) (said string) {
 	r.Helper()
+	if verb, is := strings.CutPrefix(command, "kubectl firmware "); is {
+		var words []string
+		for i, part := range strings.Split(verb, "'") { // what is between apostrophes is one word
+			if i%2 == 1 {
+				words = append(words, part)
+			} else {
+				words = append(words, strings.Fields(part)...)
+			}
+		}
+		var out bytes.Buffer
+		streams := genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out}
+		require.Zero(r, kubectl.Run(r.Context(), append(words, "--yes", "--kubeconfig", r.lab.KubeconfigPath()), streams), "%s: %s", command, &out)
+		return out.String()
+	}
 	return apitest.Kubectl(r.T, r.lab.KubeconfigPath(), command)
 }
 
@@ -114,10 +131,10 @@ func TestTaskPages(t *testing.T) {
 	r.kubectl(`kubectl patch nfw node-0 --type=merge -p '{"spec":{"pins":[{"name":"older","selector":{"class":"NIC","models":["101d"]},"version":"22.40.1000",` +
 		`"sourceRef":{"name":"cx6dx-2240"},"downgrade":"Allow"}]}}'`)
 	eventually(t, "a write runs", func() bool { return first.running("flash") })
-	r.types("stop-everything.md", "Stop what has not begun", "Stop what runs")
+	r.types("stop-everything.md", "Stop", "Stop without the plugin")
 	release()
 	eventually(t, "the job ends after its write", func() bool { return first.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonCancelled })
-	r.types("stop-everything.md", "Go on")
+	r.types("stop-everything.md", "Go on", "Go on without the plugin")
 	eventually(t, "the node runs the pinned version and is back", func() bool {
 		return slices.Equal(r.running("node-0"), []string{"22.40.1000", "28.41.1000"}) && first.maintenances() == 0 && !first.kubeNode().Spec.Unschedulable
 	})

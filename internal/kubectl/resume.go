@@ -1,0 +1,194 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+)
+
+func (s *session) resumeCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "resume [POLICY|template/NAME...]",
+		Short: "Go on: undo a stop, activate a policy or template, and go on with halted updates",
+		Long: "Go on. With names: activate what is paused or aborted, and go on with the updates that a policy has halted. Without: undo kubectl firmware stop: " +
+			"activate the policies that it paused, and no others, and have the updates tried again whose jobs it cancelled.",
+		Example: "  kubectl firmware resume\n" +
+			"  kubectl firmware resume gpu -m 'the cable was at fault'",
+		ValidArgsFunction: s.completeNames("RolloutPolicy"),
+	}
+	w := writingOf(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		api, by, err := s.begin(c.Context(), w)
+		if err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			return s.do(c.Context(), w, by, decisionsOf(args, func(ctx context.Context, name string) (*write, error) {
+				o, err := lookUpPausable(ctx, api, name)
+				if err != nil {
+					return nil, err
+				}
+				return resume(o, by)
+			}))
+		}
+		decisions, err := s.undoStop(c.Context(), api, by)
+		if err != nil || len(decisions) == 0 {
+			return err
+		}
+		return s.do(c.Context(), w, by, decisions)
+	}
+	return c
+}
+
+// undoStop activates the policies that a stop paused, and has the updates tried again whose jobs it cancelled.
+func (s *session) undoStop(ctx context.Context, api client.Client, by person) ([]decision, error) {
+	stopped, err := s.stoppedPolicies(ctx, api)
+	if err != nil {
+		return nil, err
+	}
+	out := decisionsOf(stopped, func(ctx context.Context, name string) (*write, error) {
+		p, err := object[*v1alpha1.RolloutPolicy](ctx, api, "policy", name)
+		if err != nil || isActive(p) {
+			return nil, err
+		}
+		return activate(p)
+	})
+	var nodes []string
+	err = each(ctx, api, &v1alpha1.FirmwareJobList{}, nil, func(j *v1alpha1.FirmwareJob) error {
+		switch {
+		case j.Spec.Cancel == nil || !wasStopped(j, "cancel") || slices.Contains(nodes, j.Spec.NodeName):
+		case !j.Ended():
+			s.say("Job %s on %s, which the stop cancelled, has not ended yet. To have its update tried again when it has: kubectl firmware retry %[2]s", j.Name, j.Spec.NodeName)
+		case j.FailureReason() == v1alpha1.ReasonCancelled:
+			nodes = append(nodes, j.Spec.NodeName)
+		}
+		return nil
+	})
+	slices.Sort(nodes)
+	for _, node := range nodes {
+		gather := func(ctx context.Context) (*nodeFacts, error) {
+			f, err := gatherNode(ctx, api, node)
+			if err == nil && f.policy != nil && slices.Contains(stopped, "policy/"+f.policy.Name) { // it is active by then
+				f.policy.Spec.State = v1alpha1.RolloutActive
+			}
+			return f, err
+		}
+		f, err := gather(ctx)
+		if err != nil {
+			s.say("Not tried again: %s", s.explain(err))
+			continue
+		}
+		if len(f.failed(desired.Retry(f.node))) == 0 { // somebody has had it tried again since
+			continue
+		}
+		if _, err := f.retry(by); err != nil {
+			s.say("Not tried again: %v", err)
+			continue
+		}
+		out = append(out, func(ctx context.Context) (*write, error) {
+			f, err := gather(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return f.retry(by)
+		})
+	}
+	return out, err
+}
+
+// stoppedPolicies are those that a stop paused. What somebody paused in another way stays, and is named.
+func (s *session) stoppedPolicies(ctx context.Context, api client.Reader) (stopped []string, err error) {
+	var others []string
+	err = each(ctx, api, &v1alpha1.RolloutPolicyList{}, nil, func(p *v1alpha1.RolloutPolicy) error {
+		switch {
+		case isActive(p):
+		case p.Spec.State == v1alpha1.RolloutPaused && wasStopped(p, "state"):
+			stopped = append(stopped, "policy/"+p.Name)
+		default:
+			others = append(others, fmt.Sprintf("policy/%s (%s)", p.Name, p.Spec.State))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(stopped) == 0 {
+		s.say("No policy is paused by a stop.")
+	}
+	if len(others) > 0 {
+		s.say("Paused or aborted in another way, and left so: %s. To go on there too: kubectl firmware resume POLICY", text.Some(others, 5))
+	}
+	return stopped, nil
+}
+
+// resume decides that a policy or template goes on.
+func resume(o client.Object, by person) (*write, error) {
+	switch o := o.(type) {
+	case *v1alpha1.RolloutPolicy:
+		return resumePolicy(o, by)
+	case *v1alpha1.FirmwareTemplate:
+		if o.Spec.State == v1alpha1.TemplateActive {
+			return nil, fmt.Errorf("template/%s is Active already. To see what it waits for: kubectl firmware why template/%[1]s", o.Name)
+		}
+		changed := copyOf(o)
+		changed.Spec.State = v1alpha1.TemplateActive
+		return &write{old: o, changed: changed, will: fmt.Sprintf("Template %s assigns firmware to what it matches, which is then updated.", o.Name),
+			did: "resumed", action: "Resume", reason: v1alpha1.ReasonProgressing}, nil
+	}
+	return nil, fmt.Errorf("%s cannot be resumed", named(o))
+}
+
+func resumePolicy(p *v1alpha1.RolloutPolicy, by person) (*write, error) {
+	halted := haltsOf(p)
+	asked, answered := "", ""
+	if p.Spec.Requests != nil {
+		asked = p.Spec.Requests.Resume
+	}
+	if p.Status.Requests != nil {
+		answered = p.Status.Requests.Resume
+	}
+	isAsked := isPending(asked, answered)
+	switch {
+	case len(halted) > 0 && !isAsked:
+	case !isActive(p):
+		return activate(p)
+	case len(halted) > 0:
+		return nil, fmt.Errorf("policy/%s is to be resumed already (%s), and the operator has not answered yet. Is it running?", p.Name, asked)
+	default:
+		return nil, fmt.Errorf("policy/%s is Active and has halted no update. To see what it waits for: kubectl firmware why policy/%[1]s", p.Name)
+	}
+	one := &write{old: p, changed: p.DeepCopy(), did: "resumed", action: "Resume", reason: v1alpha1.ReasonProgressing}
+	if !isActive(p) {
+		var err error
+		if one, err = activate(p); err != nil {
+			return nil, err
+		}
+		one.will += " "
+	}
+	one.changed.(*v1alpha1.RolloutPolicy).Spec.Requests = &v1alpha1.RolloutRequests{Resume: by.request()}
+	one.will += fmt.Sprintf("Policy %s goes on with the update to %s, which it has halted, and counts its failures from 0 again. Nodes that are held stay so: kubectl firmware retry NODE.",
+		p.Name, text.Some(halted, 3))
+	return one, nil
+}
+
+// activate decides that a policy that is paused or aborted goes on.
+func activate(p *v1alpha1.RolloutPolicy) (*write, error) {
+	if isActive(p) {
+		return nil, fmt.Errorf("policy/%s is Active already", p.Name)
+	}
+	changed := copyOf(p)
+	changed.Spec.State = v1alpha1.RolloutActive
+	what := "begins jobs again as its budget allows"
+	if p.Spec.State == v1alpha1.RolloutAborted {
+		what = "queues again what is due, and begins it as its budget allows"
+	}
+	return &write{old: p, changed: changed, will: fmt.Sprintf("Policy %s %s.", p.Name, what),
+		did: "resumed", action: "Resume", reason: v1alpha1.ReasonProgressing}, nil
+}

@@ -1,0 +1,123 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+)
+
+// stopper is the field manager of a stop. Who owns the state of a policy, or the cancellation of a job, tells what a resume without names
+// undoes: a person who changes the state afterwards owns it.
+const stopper = writer + "-stop"
+
+func (s *session) stopCommand() *cobra.Command {
+	running := false
+	c := &cobra.Command{
+		Use:   "stop",
+		Short: "Stop everything, now: no further job begins, and those that have written nothing end",
+		Long: "Stop everything, now. Every policy is paused, so that no further job begins, and jobs that have written nothing yet are cancelled, and return their nodes. " +
+			"Those that have written go on to their end, which is the safest one: each node comes back updated, or with what it ran before. " +
+			"kubectl firmware resume goes on.",
+		Example: "  kubectl firmware stop -m 'links flap after the update'\n" +
+			"  kubectl firmware stop --running",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("stop stops everything, and takes no names. For one policy: kubectl firmware pause %s; for one job: kubectl firmware cancel JOB", args[0])
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&running, "running", false, "cancel the jobs too that have written; each ends after its step and holds its node, out of service, until a retry or a release")
+	w := writingOf(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		api, by, err := s.begin(c.Context(), w)
+		if err != nil {
+			return err
+		}
+		policies, err := s.policies(c.Context(), api, isActive)
+		if err != nil {
+			return err
+		}
+		decisions := decisionsOf(policies, func(ctx context.Context, name string) (*write, error) {
+			p, err := object[*v1alpha1.RolloutPolicy](ctx, api, "policy", name)
+			if err != nil || !isActive(p) {
+				return nil, err
+			}
+			one, err := pause(p)
+			if err != nil {
+				return nil, err
+			}
+			one.manager, one.action, one.did = stopper, "Stop", "stopped"
+			one.will = fmt.Sprintf("Policy %s begins no further job%s.", p.Name, queued(p))
+			return one, nil
+		})
+		jobs, left, err := jobsToStop(c.Context(), api, running)
+		if err != nil {
+			return err
+		}
+		for _, j := range left {
+			s.say("Job %s on %s goes on: it has written firmware. %s To end it too: kubectl firmware stop --running", j.Name, j.Spec.NodeName, atStep(j))
+		}
+		decisions = append(decisions, decisionsOf(jobs, func(ctx context.Context, name string) (*write, error) {
+			j := &v1alpha1.FirmwareJob{}
+			err := api.Get(ctx, client.ObjectKey{Name: name}, j)
+			if err != nil || !isToStop(j, running) {
+				return nil, client.IgnoreNotFound(err)
+			}
+			one, err := cancel(j, v1alpha1.JobCancel{})
+			if err != nil {
+				return nil, err
+			}
+			one.manager = stopper
+			return one, nil
+		})...)
+		if len(decisions) == 0 {
+			s.say("Nothing is to be stopped.")
+			return nil
+		}
+		if err := s.do(c.Context(), w, by, decisions); err != nil || w.isDryRun() {
+			return err
+		}
+		late, _, err := jobsToStop(c.Context(), api, running)
+		if len(late) > 0 {
+			s.say("Admitted before its policy was paused, and not cancelled: %s. To end that too, type the command again", text.Some(late, 5))
+		}
+		return err
+	}
+	return c
+}
+
+// wasStopped reports whether a stop set that field of an object.
+func wasStopped(o client.Object, field string) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == stopper && m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+field+`"`)
+	})
+}
+
+// jobsToStop are the names of jobs to be cancelled, and the jobs that are left to their end.
+func jobsToStop(ctx context.Context, api client.Reader, running bool) (names []string, left []*v1alpha1.FirmwareJob, err error) {
+	err = each(ctx, api, &v1alpha1.FirmwareJobList{}, nil, func(j *v1alpha1.FirmwareJob) error {
+		switch {
+		case isToStop(j, running):
+			names = append(names, j.Name)
+		case isToStop(j, true):
+			left = append(left, j)
+		}
+		return nil
+	})
+	return names, left, err
+}
+
+// isToStop reports whether a stop cancels the job: it is admitted, no cancellation would come too late, and it has written nothing, or those
+// that have are meant too.
+func isToStop(j *v1alpha1.FirmwareJob, running bool) bool {
+	return j.Admitted() && !j.Ended() && j.Spec.Cancel == nil && !isReturning(j) && (running || !hasWritten(j))
+}
