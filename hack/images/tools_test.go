@@ -34,6 +34,7 @@ var packagesOf = map[string][]string{
 	// Programs of this repository.
 	"firmware-devlink": nil,
 	"firmware-nvme":    nil,
+	"firmware-pci":     nil,
 	"firmware-plugin":  nil,
 	// Programs of the host, behind nsenter.
 	"systemctl":       nil,
