@@ -89,14 +89,15 @@ func TestTheKernelSaysWhatItKnowsOfVirtualFunctions(t *testing.T) {
 	m.Interface(dir+"0000:3b:10.0", "eth0", nil)
 	m.File(dir+"0000:3b:10.1/vfio-dev/vfio0/dev", "1:1")
 	m.Link(dir+"0000:3b:10.1/iommu_group", "sys/kernel/iommu_groups/12")
-	m.Link(dir+"0000:3b:00.0/virtfn10", dir+"0000:3b:10.0") // is behind virtfn1
+	m.Link(dir+"0000:3b:00.0/virtfn2", dir+"0000:3b:10.0")
+	m.Link(dir+"0000:3b:00.0/virtfn10", dir+"0000:3b:10.1")
 	vfs, err := sysfs.VirtualFunctionsOf(m, at)
 	require.NoError(t, err)
 	plain := sysfs.VirtualFunction{Address: inventory.PCIAddress{Bus: 0x3b, Device: 0x10}, Driver: "iavf", Interfaces: []string{"eth0"}}
 	passed := sysfs.VirtualFunction{
 		Address: inventory.PCIAddress{Bus: 0x3b, Device: 0x10, Function: 1}, Driver: "vfio-pci", Group: "12", VFIO: []string{"vfio0"},
 	}
-	assert.Equal(t, []sysfs.VirtualFunction{plain, passed, plain}, vfs)
+	assert.Equal(t, []sysfs.VirtualFunction{plain, passed, plain, passed}, vfs)
 }
 
 func TestAFunctionWithoutSRIOVHasNone(t *testing.T) {

@@ -228,10 +228,15 @@ func TestLimitAndNumberCanBeDeclaredApart(t *testing.T) {
 	k, n, c := withFirmware(t, "4")
 	refused(t, k, c, []string{"sriov_numvfs[0] cannot be 6", "can have 4 virtual functions", "told how many by NUM_OF_VFS"}, numVFs, "6")
 	assert.Equal(t, inventory.ActivateNone, configure(t, c, numVFs, "2"))
-	apart := []string{"NUM_OF_VFS", "64", numVFs, "6"}
+	apart := []string{"NUM_OF_VFS", "64", numVFs, "3"}
 	assert.Equal(t, inventory.ActivateReboot, configure(t, c, apart...))
 	assert.Equal(t, "2", k.get(first+"/"+numVFs), "the boot takes them away in any case")
+	assert.Equal(t, inventory.ActivateReboot, configure(t, c, numVFs, "6"), "there will be room for so many")
+	assert.Equal(t, "2", k.get(first+"/"+numVFs))
+	assert.Equal(t, inventory.ActivateNone, configure(t, c, numVFs, "3"), "there is room for so many, and nothing else was asked for")
+	assert.Equal(t, "3", k.get(first+"/"+numVFs))
 	n.reboot(t)
+	apart = []string{"NUM_OF_VFS", "64", numVFs, "6"}
 	assert.Equal(t, inventory.ActivateNone, configure(t, c, apart...))
 	assert.Equal(t, "6 of 64", parameter(t, c, inventory.SettingNumVFs).Current.Value)
 	configure(t, c, numVFs, "3")
