@@ -13,6 +13,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/attributes"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/devlink"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
@@ -33,7 +34,7 @@ func builtin(runner command.Runner, root fs.FS, kernel bool, state string) drive
 	}
 	return driver.Set{
 		mstflint.New(runner, root), devlink.New(runner, root, devlink.Dial), nvme.NewNative(runner, admin.Open), scsi.New(runner),
-		fwupd.New(runner, root).Keep(state), fwupd.NewATA(runner), pci.New(runner, root),
+		fwupd.New(runner, root).Keep(state), fwupd.NewATA(runner), pci.New(runner, root), attributes.New(runner, root),
 	}
 }
 

@@ -113,3 +113,32 @@ func FuzzFirmwareTime(f *testing.F) {
 		}
 	})
 }
+
+func FuzzFirmwareAttributes(f *testing.F) {
+	f.Add("enumeration", "Enabled", "Disabled;Enabled;", "1")
+	f.Add("integer", "-1", "0x10", "many")
+	f.Add("string\x00", "\xff", ";;", "")
+	f.Fuzz(func(t *testing.T, kind, value, list, number string) {
+		m := sysfstest.NewMachine()
+		const dir = "sys/devices/virtual/firmware-attributes/vendor"
+		m.Link("sys/class/firmware-attributes/vendor", dir)
+		m.Files(dir+"/attributes/Option", map[string]string{
+			"type": kind, "current_value": value, "default_value": value, "possible_values": list, "elements": list,
+			"min_value": number, "max_value": number, "scalar_increment": number, "min_length": number, "max_length": number,
+		})
+		m.Files(dir+"/authentication/Admin", map[string]string{"is_enabled": number, "role": kind, "mechanism": kind})
+		interfaces, err := FirmwareInterfaces(m)
+		if err != nil {
+			assert.ErrorContains(t, err, "authentication/Admin/")
+			return
+		}
+		require.Len(t, interfaces, 1)
+		require.Equal(t, []string{"Option"}, interfaces[0].Attributes)
+		a := interfaces[0].ReadAttribute(m, "Option")
+		if a.Err == nil {
+			assert.Contains(t, []string{"enumeration", "integer", "string", "ordered-list"}, a.Type)
+			assert.Equal(t, clean(value), *a.Current)
+			assert.NotContains(t, a.Possible, "")
+		}
+	})
+}
