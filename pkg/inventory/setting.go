@@ -26,6 +26,8 @@ const (
 	// have is told that number too, before: 0 switches SR-IOV off in its firmware. The virtual functions themselves are lost with each boot
 	// and made again.
 	SettingNumVFs = "numVFs"
+	// SettingMaxReadRequestBytes is the largest read request that each function of an adapter makes: 128, 256, 512, 1024, 2048 or 4096 bytes.
+	SettingMaxReadRequestBytes = "maxReadRequestBytes"
 	// SettingLinkType is the link layer of all ports of an adapter: Ethernet or InfiniBand.
 	SettingLinkType = "linkType"
 )

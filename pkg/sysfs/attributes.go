@@ -250,6 +250,21 @@ func (t Tree) Store(name, value string) error {
 	return errors.Join(err, f.Close())
 }
 
+// StoreAt writes a part of a binary attribute.
+func (t Tree) StoreAt(name string, offset int64, data []byte) error {
+	if !fs.ValidPath(name) {
+		return fmt.Errorf("write %q: the path leads out of the host root", name)
+	}
+	f, err := os.OpenFile(filepath.Join(t.dir, name), os.O_WRONLY, 0)
+	if err != nil {
+		return named("write", name, err)
+	}
+	if _, err = f.WriteAt(data, offset); err != nil {
+		err = named("write", name, err)
+	}
+	return errors.Join(err, f.Close())
+}
+
 // Mounted reports whether the sys directory below the root is the running kernel's sysfs, and not files that look like
 // one. Only then is what it lists the hardware that system calls of this process reach.
 func (t Tree) Mounted() (bool, error) {

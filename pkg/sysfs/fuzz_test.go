@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"bytes"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -21,6 +22,33 @@ func FuzzDeviceSerialNumber(f *testing.F) {
 		if got := deviceSerialNumber(config); got != "" {
 			assert.Len(t, got, 16)
 		}
+	})
+}
+
+func FuzzMaxReadRequest(f *testing.F) {
+	f.Add([]byte{})
+	config := make([]byte, 256)
+	config[0x06], config[0x34], config[0x40], config[0x49] = 0x10, 0x40, 0x10, 0x50
+	f.Add(config)
+	loop := make([]byte, 256)
+	loop[0x06], loop[0x34], loop[0x41] = 0x10, 0x40, 0x40
+	f.Add(loop)
+	f.Add(bytes.Repeat([]byte{0xff}, 256))
+	f.Fuzz(func(t *testing.T, config []byte) {
+		r := maxReadRequest(config)
+		if r == nil {
+			return
+		}
+		assert.Contains(t, ReadRequestSizes, r.Bytes)
+		require.Less(t, r.At, int64(len(config)))
+		for _, size := range ReadRequestSizes {
+			control, err := r.With(size)
+			require.NoError(t, err)
+			assert.Zero(t, control&0x80, "would reset the function")
+			assert.Equal(t, config[r.At]&0x0f, control&0x0f)
+		}
+		_, err := r.With(r.Bytes + 1)
+		require.Error(t, err)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // adapter is a network adapter with all its settings: those that its driver offers, and those of its functions.
@@ -28,8 +29,9 @@ type adapter struct {
 
 // state is what was read of an adapter.
 type state struct {
-	ports []port
-	// own are the parameters that the adapter's driver reads, and all those with the settings of the ports, in order of their names.
+	ports      []port
+	requesters []requester
+	// own are the parameters that the adapter's driver reads, and all those with the settings of the functions, in order of their names.
 	own, all []inventory.Parameter
 }
 
@@ -61,7 +63,7 @@ func (s state) waits() bool {
 }
 
 // Parameters reads those of the adapter's driver and those of the functions. An element of sriov_numvfs is the number of one function, in the order of
-// their addresses, and sriov_numvfs that of all; so it is with sriov_drivers_autoprobe.
+// their addresses, and sriov_numvfs that of all; so it is with sriov_drivers_autoprobe and readrq.
 func (a adapter) Parameters(ctx context.Context, id inventory.Identity, names ...string) ([]inventory.Parameter, error) {
 	s, err := a.read(ctx, id, names)
 	if err != nil {
@@ -79,16 +81,16 @@ func (a adapter) Parameters(ctx context.Context, id inventory.Identity, names ..
 // isOfPorts reports whether a parameter is one of the functions, and not of what the adapter's driver reads.
 func isOfPorts(name string) bool {
 	name, _, _ = strings.Cut(name, "[")
-	return name == numVFs || name == autoprobe
+	return slices.Contains([]string{numVFs, autoprobe, readRequest, inventory.SettingMaxReadRequestBytes}, name)
 }
 
 // read reads all parameters, or at least those of the names.
 func (a adapter) read(ctx context.Context, id inventory.Identity, names []string) (s state, err error) {
-	ports, unsupported := a.driver.ports(ctx, id)
+	ports, requesters, unsupported := a.driver.functions(ctx, id)
 	if unsupported != nil && !errors.Is(unsupported, driver.ErrNotSupported) {
 		return state{}, fmt.Errorf("read settings of adapter %s: %w", id.UniqueID, unsupported)
 	}
-	s.ports = ports
+	s.ports, s.requesters = ports, requesters
 	var ofDriver []string
 	for _, name := range names {
 		if own, _, _ := strings.Cut(name, "["); own == numVFs {
@@ -104,7 +106,7 @@ func (a adapter) read(ctx context.Context, id inventory.Identity, names []string
 	switch {
 	case err != nil && !errors.Is(err, driver.ErrNotSupported):
 		return state{}, err
-	case len(ports) == 0 && (err != nil || a.own == nil):
+	case unsupported != nil && (err != nil || a.own == nil):
 		return state{}, cmp.Or(err, unsupported)
 	}
 	s.join()
@@ -129,7 +131,27 @@ func (s *state) join() {
 			s.all = append(s.all, together(autoprobe, probes))
 		}
 	}
+	if len(s.requesters) > 0 {
+		var sizes []inventory.Parameter
+		for _, r := range s.requesters {
+			sizes = append(sizes, r.size())
+		}
+		s.all = append(append(s.all, sizes...), together(readRequest, sizes), together(inventory.SettingMaxReadRequestBytes, sizes))
+	}
 	slices.SortFunc(s.all, func(a, b inventory.Parameter) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// size is how much the function reads at once. What it is after a boot, the system firmware and the kernel driver decide.
+func (r requester) size() inventory.Parameter {
+	now := inventory.Read(strconv.Itoa(r.Bytes))
+	var sizes []string
+	for _, size := range sysfs.ReadRequestSizes {
+		sizes = append(sizes, strconv.Itoa(size))
+	}
+	return inventory.Parameter{
+		Name: element(readRequest, r.index), Current: now, Next: now, ReadOnly: r.refusal, Spelling: inventory.SpelledAsNumber,
+		Domain: inventory.Domain{Values: sizes}, Volatile: true,
+	}
 }
 
 // count is how many virtual functions the port has. Where the firmware keeps a limit that may change, the one in force is no bound.
@@ -210,8 +232,8 @@ type change struct {
 	state
 	// own is the part of the adapter's driver.
 	own driver.Configuration
-	// counts and probes are the values of the ports, by their index.
-	counts, probes map[int]string
+	// counts, probes and sizes are the values of the functions, by their index.
+	counts, probes, sizes map[int]string
 }
 
 // resolve reads what the configuration is about, and what it means.
@@ -221,7 +243,7 @@ func (a adapter) resolve(ctx context.Context, id inventory.Identity, c driver.Co
 		names = append(names, s.Name)
 	}
 	if len(names) == 0 {
-		_, err := a.driver.ports(ctx, id)
+		_, _, err := a.driver.functions(ctx, id)
 		if errors.Is(err, driver.ErrNotSupported) && a.own != nil {
 			err = a.own.CheckConfiguration(ctx, id, c)
 		}
@@ -239,7 +261,7 @@ func (a adapter) resolve(ctx context.Context, id inventory.Identity, c driver.Co
 		return change{}, err
 	}
 	isOwn := func(name string) bool { return inventory.FindParameter(s.own, name) != nil }
-	out := change{state: s, counts: map[int]string{}, probes: map[int]string{}}
+	out := change{state: s, counts: map[int]string{}, probes: map[int]string{}, sizes: map[int]string{}}
 	for _, setting := range c.Set {
 		if isOwn(setting.Name) {
 			out.own.Set = append(out.own.Set, setting)
@@ -251,6 +273,12 @@ func (a adapter) resolve(ctx context.Context, id inventory.Identity, c driver.Co
 		}
 	}
 	for _, setting := range settings {
+		for _, r := range s.requesters {
+			switch setting.Name {
+			case inventory.SettingMaxReadRequestBytes, readRequest, element(readRequest, r.index):
+				out.sizes[r.index] = setting.Value
+			}
+		}
 		for _, p := range s.ports {
 			switch setting.Name {
 			case inventory.SettingNumVFs, numVFs, element(numVFs, p.index):
@@ -285,7 +313,7 @@ func (c change) judge() error {
 	}
 	var problems []error
 	for _, p := range c.ports {
-		n, set := number(c.counts, p)
+		n, set := number(c.counts, p.index)
 		if set && n > p.TotalVFs && !c.defers(c.willWait(), p, n) {
 			problems = append(problems, fmt.Errorf("%s cannot be %d: %s can have %d virtual functions: its firmware is told how many by %s",
 				element(numVFs, p.index), n, p.address, p.TotalVFs, strings.Join(limit.Sets, " and ")))
@@ -297,9 +325,9 @@ func (c change) judge() error {
 	return nil
 }
 
-// number is the value that a port gets.
-func number(values map[int]string, p port) (n int, set bool) {
-	value, set := values[p.index]
+// number is the value that a function gets.
+func number(values map[int]string, index int) (n int, set bool) {
+	value, set := values[index]
 	parsed, err := strconv.ParseInt(strings.TrimPrefix(strings.ToLower(value), "0x"), base(value), 32)
 	return int(parsed), set && err == nil
 }
@@ -323,7 +351,7 @@ func (a adapter) CheckConfiguration(ctx context.Context, id inventory.Identity, 
 		}
 	}
 	for _, p := range todo.ports {
-		n, set := number(todo.counts, p)
+		n, set := number(todo.counts, p.index)
 		if !set || n == p.NumVFs || p.NumVFs == 0 || todo.defers(todo.willWait(), p, n) {
 			continue
 		}
@@ -357,19 +385,26 @@ func (a adapter) Configure(ctx context.Context, id inventory.Identity, c driver.
 			}
 		}
 	}
-	for _, p := range todo.ports {
-		if on, set := number(todo.probes, p); set && p.Autoprobe != nil && on != *p.Autoprobe {
-			if err := a.driver.set(ctx, id, p, autoprobe, strconv.Itoa(on)); err != nil {
+	for _, r := range todo.requesters {
+		if size, set := number(todo.sizes, r.index); set && size != r.Bytes {
+			if err := a.driver.set(ctx, id, r.address, readRequest, strconv.Itoa(size)); err != nil {
 				return 0, fmt.Errorf("set settings of adapter %s: %w", id.UniqueID, err)
 			}
 		}
-		n, set := number(todo.counts, p)
+	}
+	for _, p := range todo.ports {
+		if on, set := number(todo.probes, p.index); set && p.Autoprobe != nil && on != *p.Autoprobe {
+			if err := a.driver.set(ctx, id, p.address, autoprobe, strconv.Itoa(on)); err != nil {
+				return 0, fmt.Errorf("set settings of adapter %s: %w", id.UniqueID, err)
+			}
+		}
+		n, set := number(todo.counts, p.index)
 		switch {
 		case !set || n == p.NumVFs:
 		case todo.defers(now.waits(), p, n):
 			needs = max(needs, now.limit().Needs)
 		default:
-			if err := a.driver.set(ctx, id, p, numVFs, strconv.Itoa(n)); err != nil {
+			if err := a.driver.set(ctx, id, p.address, numVFs, strconv.Itoa(n)); err != nil {
 				return 0, fmt.Errorf("set settings of adapter %s: %w", id.UniqueID, err)
 			}
 		}

@@ -288,6 +288,59 @@ func TestMoreThanTheKernelDriverTakesIsRefused(t *testing.T) {
 	refused(t, k, c, []string{"sriov_numvfs[0] cannot be 8", "0000:3b:00.0 can have 5 virtual functions"}, inventory.SettingNumVFs, "8")
 }
 
+func TestReadRequestsOfEachFunctionHaveALimit(t *testing.T) {
+	k, d, c := withoutFirmware(t)
+	for _, address := range []string{"0000:3b:00.0", "0000:3b:00.1"} {
+		k.express(t, address)
+	}
+	limits := func() []int {
+		rest, one := k.readRequest(t, "0000:3b:00.0")
+		assert.Equal(t, 0x0936, rest, "the rest of the register is as it was")
+		_, two := k.readRequest(t, "0000:3b:00.1")
+		return []int{one, two}
+	}
+	configure(t, c, "readrq[1]", "0x400")
+	assert.Equal(t, []int{512, 1024}, limits())
+	assert.Equal(t, "512,1024", parameter(t, c, inventory.SettingMaxReadRequestBytes).Current.Value)
+	configure(t, c, inventory.SettingMaxReadRequestBytes, "128")
+	assert.Equal(t, []int{128, 128}, limits())
+	refused(t, k, c, []string{"readrq cannot be 640", "it takes 128, 256, 512"}, readRequest, "640")
+	require.ErrorContains(t, c.CheckConfiguration(t.Context(), adapterID(), driver.Configuration{Reset: []string{readRequest}}), "cannot be reset")
+
+	k.fault("lie", "")(t)
+	_, err := c.Configure(t.Context(), adapterID(), set(readRequest, "256"))
+	require.ErrorAs(t, err, new(*driver.RejectedError))
+	require.ErrorContains(t, err, "did not take 256 bytes")
+	require.NoError(t, os.Remove(k.path("faults/lie")))
+	k.fault("locked", "")(t)
+	_, err = c.Configure(t.Context(), adapterID(), set(readRequest, "256"))
+	require.ErrorAs(t, err, new(*driver.RejectedError))
+	require.ErrorContains(t, err, "does not let the configuration space of 0000:3b:00.0 be written")
+	require.NoError(t, os.MkdirAll(k.path("sys/kernel/security"), 0o700))
+	require.NoError(t, k.put("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"))
+	refused(t, k, c, []string{"the kernel is locked down (integrity)"}, readRequest, "256")
+	d.YieldTo(func(inventory.PCIAddress) (string, error) { return "the nic-configuration-operator", nil })
+	require.NoError(t, os.Remove(k.path("sys/kernel/security/lockdown")))
+	refused(t, k, c, []string{"set up by the nic-configuration-operator"}, readRequest, "256")
+	assert.Equal(t, []int{128, 128}, limits())
+}
+
+// A kernel without SR-IOV, and a card without it, have the limit alone.
+func TestAnAdapterWithoutSRIOVHasTheLimitAlone(t *testing.T) {
+	k := newFakeKernel(t, pf{"0000:3b:00.0", "", "r8169"}, pf{"0000:3b:00.1", "", "r8169"})
+	k.express(t, "0000:3b:00.0")
+	c := New(runnerOf(t, k), k.Tree).Supplement(adapterID(), nil)
+	all, err := c.Parameters(t.Context(), adapterID())
+	require.NoError(t, err)
+	var names []string
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	assert.Equal(t, []string{inventory.SettingMaxReadRequestBytes, readRequest, "readrq[0]"}, names)
+	configure(t, c, inventory.SettingMaxReadRequestBytes, "4096")
+	refused(t, k, c, []string{"no parameter numVFs"}, inventory.SettingNumVFs, "1")
+}
+
 func TestOtherDevicesAreLeftToTheirDrivers(t *testing.T) {
 	k, d, _ := withoutFirmware(t)
 	n := nv{k: k}

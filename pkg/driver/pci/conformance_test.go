@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -154,6 +155,10 @@ func harness(t *testing.T, k fakeKernel, c driver.Configurer, reboot func(*testi
 	t.Helper()
 	settings.Stored = func(t *testing.T, name string) string {
 		values := []string{}
+		if name == inventory.SettingMaxReadRequestBytes {
+			_, size := k.readRequest(t, "0000:3b:00.0")
+			return strconv.Itoa(size)
+		}
 		for _, address := range adapterID().PCI {
 			if name == inventory.SettingNumVFs {
 				name = numVFs
@@ -206,9 +211,14 @@ func TestSettingsOfPortsConform(t *testing.T) {
 			t.Parallel()
 			k := newFakeKernel(t, pf{"0000:3b:00.0", "16", "igb"}, pf{"0000:3b:00.1", "8", "igb"})
 			c := New(runnerOf(t, k), k.Tree).Supplement(adapterID(), nil)
-			return harness(t, k, c, func(t *testing.T) { require.NoError(t, k.boot()) }, &drivertest.Settings{
-				Set:     []inventory.Setting{vfs, {Name: autoprobe, Value: "0"}},
-				Misfits: []inventory.Setting{{Name: inventory.SettingNumVFs, Value: "9"}, {Name: element(numVFs, 0), Value: "-1"}, {Name: autoprobe, Value: "2"}},
+			k.express(t, "0000:3b:00.0")
+			reboot := func(t *testing.T) {
+				require.NoError(t, k.boot())
+				k.express(t, "0000:3b:00.0")
+			}
+			return harness(t, k, c, reboot, &drivertest.Settings{
+				Set:     []inventory.Setting{vfs, {Name: autoprobe, Value: "0"}, {Name: inventory.SettingMaxReadRequestBytes, Value: "4096"}},
+				Misfits: []inventory.Setting{{Name: inventory.SettingMaxReadRequestBytes, Value: "8192"}, {Name: inventory.SettingNumVFs, Value: "9"}, {Name: element(numVFs, 0), Value: "-1"}, {Name: autoprobe, Value: "2"}},
 			})
 		})
 	})

@@ -1,3 +1,3 @@
 // Package pci reads and changes what the kernel lets be set of the PCI functions of a network adapter, whichever driver updates its
-// firmware: its virtual functions.
+// firmware: their virtual functions, and how much they read at once.
 package pci

@@ -146,6 +146,36 @@ func (k fakeKernel) Store(name, value string) error {
 	return errors.Join(k.makeVFs(dir, int(n)), k.put(name, fmt.Sprintln(n)))
 }
 
+// express gives a function a configuration space with the capability of PCI Express behind another one, and the limit that it has after a boot.
+func (k fakeKernel) express(t *testing.T, address string) {
+	t.Helper()
+	config := make([]byte, 4096)
+	config[0x06], config[0x34] = 0x10, 0x40
+	config[0x40], config[0x41] = 0x01, 0x60
+	config[0x60], config[0x68], config[0x69] = 0x10, 0x36, 0x29 // 512 bytes, and bits that are not the limit's
+	require.NoError(t, k.put(path.Join(devices, address, "config"), string(config)))
+}
+
+// readRequest is the register of a function, without its bits for the limit, and these as the size that they stand for.
+func (k fakeKernel) readRequest(t *testing.T, address string) (rest, size int) {
+	t.Helper()
+	config, err := os.ReadFile(k.path(path.Join(devices, address, "config")))
+	require.NoError(t, err)
+	register := int(config[0x68]) | int(config[0x69])<<8
+	return register &^ 0x7000, 128 << (register >> 12 & 7)
+}
+
+// StoreAt plays pci_write_config (drivers/pci/pci-sysfs.c).
+func (k fakeKernel) StoreAt(name string, offset int64, data []byte) error {
+	if done, err := k.misbehave(); done || err != nil {
+		return err
+	}
+	if _, locked := k.faulty("locked"); locked {
+		return syscall.EPERM
+	}
+	return k.Tree.StoreAt(name, offset, data)
+}
+
 // makeVFs gives a function its virtual functions, beside it on its bus. They have drivers if they are to be probed.
 func (k fakeKernel) makeVFs(dir string, n int) error {
 	real, err := filepath.EvalSymlinks(k.path(dir))

@@ -72,36 +72,63 @@ type port struct {
 	refusal string
 }
 
-// ports reads those of the adapter. The error wraps ErrNotSupported when there are none.
-func (d *Driver) ports(ctx context.Context, id inventory.Identity) ([]port, error) {
+// requester is a function whose read requests have a limit.
+type requester struct {
+	sysfs.ReadRequest
+	address inventory.PCIAddress
+	index   int
+	refusal string
+}
+
+// functions reads those of the adapter. The error wraps ErrNotSupported when they have no settings.
+func (d *Driver) functions(ctx context.Context, id inventory.Identity) (ports []port, requesters []requester, err error) {
 	if err := d.idle(id); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var out []port
+	level, err := sysfs.Lockdown(d.host)
+	if err != nil {
+		return nil, nil, err
+	}
 	for i, address := range id.PCI {
 		state, err := d.read(ctx, address)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if state == nil {
-			continue
+		limit, err := sysfs.MaxReadRequest(d.host, address)
+		if err != nil {
+			return nil, nil, err
 		}
-		p := port{SRIOV: *state, address: address, index: i}
-		owner, err := d.owner(address)
-		switch {
-		case err != nil:
-			p.refusal = fmt.Sprintf("it is not known whether another program sets up port %s: %v", address, err)
-		case owner != "":
-			p.refusal = fmt.Sprintf("port %s is set up by %s: change it there, or take the port from it", address, owner)
-		case p.Driver == "":
-			p.refusal = fmt.Sprintf("port %s has no kernel driver, which is what makes virtual functions: bind one", address)
+		refusal := d.owned(address)
+		if limit != nil {
+			r := requester{*limit, address, i, refusal}
+			if level != "" {
+				r.refusal = fmt.Sprintf("the kernel is locked down (%s), and lets nobody write the configuration space of %s", level, address)
+			}
+			requesters = append(requesters, r)
 		}
-		out = append(out, p)
+		if state != nil {
+			p := port{*state, address, i, refusal}
+			if p.refusal == "" && p.Driver == "" {
+				p.refusal = fmt.Sprintf("port %s has no kernel driver, which is what makes virtual functions: bind one", address)
+			}
+			ports = append(ports, p)
+		}
 	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("no function of the adapter can have virtual functions: %w", driver.ErrNotSupported)
+	if len(ports)+len(requesters) == 0 {
+		return nil, nil, fmt.Errorf("the kernel has no settings of the functions of the adapter: %w", driver.ErrNotSupported)
 	}
-	return out, nil
+	return ports, requesters, nil
+}
+
+// owned says why a function is left alone; empty when it is not.
+func (d *Driver) owned(address inventory.PCIAddress) string {
+	switch owner, err := d.owner(address); {
+	case err != nil:
+		return fmt.Sprintf("it is not known whether another program sets up port %s: %v", address, err)
+	case owner != "":
+		return fmt.Sprintf("port %s is set up by %s: change it there, or take the port from it", address, owner)
+	}
+	return ""
 }
 
 // idle returns an error while a write of this product to the adapter runs: the kernel would block a read until it ends. If the runner cannot
@@ -152,9 +179,9 @@ func (d *Driver) read(ctx context.Context, address inventory.PCIAddress) (*sysfs
 	}
 }
 
-// set gives one attribute of a port its value.
-func (d *Driver) set(ctx context.Context, id inventory.Identity, p port, name, value string) error {
-	c := setCommand(d.root, p.address, name, value, id.UniqueID)
+// set gives one attribute of a function its value.
+func (d *Driver) set(ctx context.Context, id inventory.Identity, address inventory.PCIAddress, name, value string) error {
+	c := setCommand(d.root, address, name, value, id.UniqueID)
 	r, err := d.runner.Run(ctx, c)
 	switch {
 	case err != nil || r.ExitCode == exitOK:

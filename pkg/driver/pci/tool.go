@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,6 +37,8 @@ const (
 const (
 	numVFs    = "sriov_numvfs"
 	autoprobe = "sriov_drivers_autoprobe"
+	// readRequest is no file: it is a part of the register Device Control, which the kernel's functions call so (pcie_set_readrq).
+	readRequest = "readrq"
 )
 
 // Host is a machine whose kernel is asked by files.
@@ -43,6 +46,8 @@ type Host interface {
 	fs.FS
 	// Store gives an attribute a value.
 	Store(name, value string) error
+	// StoreAt writes a part of a binary attribute.
+	StoreAt(name string, offset int64, data []byte) error
 }
 
 // Main is the tool firmware-pci, on the kernel it runs on.
@@ -54,6 +59,7 @@ func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
 //
 //	firmware-pci set ROOT ADDRESS sriov_numvfs NUMBER
 //	firmware-pci set ROOT ADDRESS sriov_drivers_autoprobe 0|1
+//	firmware-pci set ROOT ADDRESS readrq BYTES
 //
 // The kernel finishes a change whatever happens to the process, and between two changes the function has no virtual functions, so the
 // program ignores signals.
@@ -67,8 +73,8 @@ func (p Program) Run(args []string, stdout, stderr io.Writer) int {
 	dropped := make(chan os.Signal, 1)
 	signal.Notify(dropped, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	defer signal.Stop(dropped)
-	if len(args) != 5 || args[0] != "set" || args[3] != numVFs && args[3] != autoprobe {
-		_, _ = fmt.Fprintf(stderr, "use: %s set ROOT ADDRESS %s|%s NUMBER\n", Tool, numVFs, autoprobe)
+	if len(args) != 5 || args[0] != "set" || !slices.Contains([]string{numVFs, autoprobe, readRequest}, args[3]) {
+		_, _ = fmt.Fprintf(stderr, "use: %s set ROOT ADDRESS %s|%s|%s NUMBER\n", Tool, numVFs, autoprobe, readRequest)
 		return exitUsage
 	}
 	address, err := inventory.ParsePCIAddress(args[2])
@@ -78,10 +84,13 @@ func (p Program) Run(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	f := function{p.Open(args[1]), address}
-	if args[3] == numVFs {
+	switch args[3] {
+	case numVFs:
 		err = f.setNumVFs(int(value))
-	} else {
+	case autoprobe:
 		err = f.store(autoprobe, int(value))
+	case readRequest:
+		err = f.setReadRequest(int(value))
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, strings.Join(strings.Fields(err.Error()), " "))
@@ -180,6 +189,36 @@ func (f function) numVFs() (int, error) {
 		return 0, rejectf("%s cannot have virtual functions", f.address)
 	}
 	return state.NumVFs, nil
+}
+
+// setReadRequest changes the limit of the function's read requests, by one byte: the kernel changes the other half of the register.
+func (f function) setReadRequest(want int) error {
+	before, err := sysfs.MaxReadRequest(f.host, f.address)
+	switch {
+	case err != nil:
+		return err
+	case before == nil:
+		return rejectf("%s has no limit of read requests", f.address)
+	}
+	control, err := before.With(want)
+	if err != nil {
+		return rejection(err.Error())
+	}
+	err = f.host.StoreAt(path.Join("sys/bus/pci/devices", f.address.String(), "config"), before.At, []byte{control})
+	if errors.Is(err, fs.ErrPermission) {
+		return rejectf("the kernel does not let the configuration space of %s be written: %v", f.address, err)
+	}
+	if err != nil {
+		return err
+	}
+	after, err := sysfs.MaxReadRequest(f.host, f.address)
+	switch {
+	case err != nil:
+		return err
+	case after == nil || after.Bytes != want:
+		return rejectf("%s did not take %d bytes as the limit of its read requests", f.address, want)
+	}
+	return nil
 }
 
 func setCommand(root string, address inventory.PCIAddress, name, value, lock string) command.Command {
