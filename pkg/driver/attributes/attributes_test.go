@@ -249,6 +249,20 @@ func TestAWriteThatWasCutOffStillNeedsTheBoot(t *testing.T) {
 	assert.Equal(t, inventory.ActivateNone, configure(t, d, "FanSpeed", "50"))
 }
 
+// A driver that does not say whether something was changed since the boot does not say what runs.
+func TestWhatRunsIsUnknownWhereNothingSaysThatAChangeWaits(t *testing.T) {
+	k, d := machine(t, dell, dellSettings())
+	require.NoError(t, os.Remove(k.path(devices+dell+"/attributes/pending_reboot")))
+	p := parameter(t, d, "FanSpeed")
+	assert.False(t, p.Current.Known)
+	assert.True(t, p.Stores("20"))
+	require.NoError(t, d.CheckConfiguration(t.Context(), systemID(), set("FanSpeed", "50")))
+	needs, err := d.Configure(t.Context(), systemID(), set("FanSpeed", "50"))
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateReboot, needs, "it was written")
+	assert.Equal(t, inventory.ActivateNone, configure(t, d, "FanSpeed", "50"), "nothing is written")
+}
+
 // Dell's firmware takes values that have no effect as long as another setting forbids it.
 func TestSettingsThatHaveNoEffectAreSaid(t *testing.T) {
 	k, d := machine(t, dell, dellSettings())

@@ -213,10 +213,13 @@ func (k fakeKernel) set(of, dir, value string) error {
 	if _, lies := k.faulty("lie"); lies {
 		return nil
 	}
-	if _, late := k.faulty("late"); late {
-		return k.put(of+"/attributes/pending_reboot", "1\n")
+	if _, late := k.faulty("late"); !late {
+		err = k.put(dir+"/current_value", value+"\n")
 	}
-	return errors.Join(k.put(dir+"/current_value", value+"\n"), k.put(of+"/attributes/pending_reboot", "1\n"))
+	if pending := of + "/attributes/pending_reboot"; k.get(pending) != "" {
+		err = errors.Join(err, k.put(pending, "1\n"))
+	}
+	return err
 }
 
 func readTrimmed(file string) string {
