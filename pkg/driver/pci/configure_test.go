@@ -184,6 +184,13 @@ func TestWhatCannotBeLookedAtIsNotTakenForUnused(t *testing.T) {
 func TestPortsOfOthersAreLeftAlone(t *testing.T) {
 	k, d, c := withoutFirmware(t)
 	configure(t, c, inventory.SettingNumVFs, "4")
+	known := true
+	d.YieldTo(func(inventory.PCIAddress) (string, error) {
+		if known {
+			return "", nil
+		}
+		return "", errors.New("the API server does not answer")
+	})
 	d.YieldTo(func(port inventory.PCIAddress) (string, error) {
 		if port.Function == 1 {
 			return "the sriov-network-operator", nil
@@ -193,8 +200,26 @@ func TestPortsOfOthersAreLeftAlone(t *testing.T) {
 	refused(t, k, c, []string{"port 0000:3b:00.1 is set up by the sriov-network-operator"}, inventory.SettingNumVFs, "0")
 	configure(t, c, inventory.SettingNumVFs, "4")
 	configure(t, c, "sriov_numvfs[0]", "2")
-	d.YieldTo(func(inventory.PCIAddress) (string, error) { return "", errors.New("the API server does not answer") })
+	known = false
 	refused(t, k, c, []string{"it is not known whether another program sets up port 0000:3b:00.0", "the API server does not answer"}, autoprobe, "0")
+}
+
+// The sriov-network-operator keeps what it gave a port in a file of the host.
+func TestPortsOfTheSRIOVNetworkOperatorAreKnownByTheHost(t *testing.T) {
+	k, _, c := withoutFirmware(t)
+	require.NoError(t, os.MkdirAll(k.path(appliedByOperator), 0o700))
+	applied := appliedByOperator + "/0000:3b:00.1"
+	require.NoError(t, k.put(applied, `{"pciAddress":"0000:3b:00.1","numVfs":5,"name":"ens1f1"}`))
+	refused(t, k, c, []string{"port 0000:3b:00.1 is set up by the sriov-network-operator (/etc/sriov-operator/pci/0000:3b:00.1)"}, inventory.SettingNumVFs, "4")
+	configure(t, c, "sriov_numvfs[0]", "4")
+	k.express(t, "0000:3b:00.1")
+	configure(t, c, inventory.SettingMaxReadRequestBytes, "4096")
+	for _, unread := range []string{"", "[]", "{"} {
+		require.NoError(t, k.put(applied, unread))
+		refused(t, k, c, []string{"it is not known whether another program sets up port 0000:3b:00.1", "/" + applied}, "sriov_numvfs[1]", "4")
+	}
+	require.NoError(t, k.put(applied, `{"pciAddress":"0000:3b:00.1","numVfs":5,"externallyManaged":true}`))
+	configure(t, c, "sriov_numvfs[1]", "4")
 }
 
 func TestAPortNeedsAKernelDriver(t *testing.T) {

@@ -1,6 +1,7 @@
 package pci
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +20,11 @@ type Driver struct {
 	runner command.Runner
 	host   fs.FS
 	// root is the directory of this machine that is the "/" of the host.
-	root  string
-	owner Owner
-	turns sync.Map
+	root string
+	// ofVFs is who makes virtual functions, by what is kept on the host, and owners who sets up a port, in the order in which they are asked.
+	ofVFs  Owner
+	owners []Owner
+	turns  sync.Map
 }
 
 var (
@@ -29,22 +32,19 @@ var (
 	_ driver.Supplement = (*Driver)(nil)
 )
 
-// Owner names the program that sets up a port on this machine in the place of this product, such as another operator; empty when none
-// does. An error says that this is not known.
-type Owner func(port inventory.PCIAddress) (string, error)
-
 // New returns the driver. The file system is the host's, from its root.
 func New(runner command.Runner, host fs.FS) *Driver {
-	d := &Driver{runner: runner, host: host, root: "/", owner: func(inventory.PCIAddress) (string, error) { return "", nil }}
+	d := &Driver{runner: runner, host: host, root: "/", ofVFs: onHost(host)}
 	if tree, ok := host.(interface{ Dir() string }); ok {
 		d.root = tree.Dir()
 	}
 	return d
 }
 
-// YieldTo makes the driver leave the ports alone that have an owner: two programs that write the same files undo each other's changes for ever.
+// YieldTo makes the driver leave the ports alone that have an owner, beside the virtual functions whose owner it finds on the host: two programs
+// that write the same files undo each other's changes for ever.
 func (d *Driver) YieldTo(owner Owner) *Driver {
-	d.owner = owner
+	d.owners = append(d.owners, owner)
 	return d
 }
 
@@ -98,7 +98,7 @@ func (d *Driver) functions(ctx context.Context, id inventory.Identity) (ports []
 		if err != nil {
 			return nil, nil, err
 		}
-		refusal := d.owned(address)
+		refusal := owned(address, d.owners...)
 		if limit != nil {
 			r := requester{*limit, address, i, refusal}
 			if level != "" {
@@ -107,7 +107,7 @@ func (d *Driver) functions(ctx context.Context, id inventory.Identity) (ports []
 			requesters = append(requesters, r)
 		}
 		if state != nil {
-			p := port{*state, address, i, refusal}
+			p := port{*state, address, i, cmp.Or(refusal, owned(address, d.ofVFs))}
 			if p.refusal == "" && p.Driver == "" {
 				p.refusal = fmt.Sprintf("port %s has no kernel driver, which is what makes virtual functions: bind one", address)
 			}
@@ -121,12 +121,14 @@ func (d *Driver) functions(ctx context.Context, id inventory.Identity) (ports []
 }
 
 // owned says why a function is left alone; empty when it is not.
-func (d *Driver) owned(address inventory.PCIAddress) string {
-	switch owner, err := d.owner(address); {
-	case err != nil:
-		return fmt.Sprintf("it is not known whether another program sets up port %s: %v", address, err)
-	case owner != "":
-		return fmt.Sprintf("port %s is set up by %s: change it there, or take the port from it", address, owner)
+func owned(address inventory.PCIAddress, owners ...Owner) string {
+	for _, of := range owners {
+		switch owner, err := of(address); {
+		case err != nil:
+			return fmt.Sprintf("it is not known whether another program sets up port %s: %v", address, err)
+		case owner != "":
+			return fmt.Sprintf("port %s is set up by %s: change it there, or take the port from it", address, owner)
+		}
 	}
 	return ""
 }
