@@ -13,11 +13,13 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/attributes"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/devlink"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/pci"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/profile"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
@@ -32,7 +34,7 @@ func builtin(runner command.Runner, root fs.FS, kernel bool, state string) drive
 	}
 	return driver.Set{
 		mstflint.New(runner, root), devlink.New(runner, root, devlink.Dial), nvme.NewNative(runner, admin.Open), scsi.New(runner),
-		fwupd.New(runner, root).Keep(state), fwupd.NewATA(runner),
+		fwupd.New(runner, root).Keep(state), fwupd.NewATA(runner), pci.New(runner, root), attributes.New(runner, root),
 	}
 }
 

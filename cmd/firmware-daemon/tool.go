@@ -13,8 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/attributes"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/devlink"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/pci"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 )
 
@@ -24,7 +26,9 @@ type ownTool func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 
 // ownTools are the tools of drivers that write through the kernel: like a vendor's tool, such a write has a process of
 // its own, which outlives this one.
-var ownTools = map[string]ownTool{devlink.Tool: devlink.Main, nvmetool.Name: nvmetool.Main}
+var ownTools = map[string]ownTool{
+	attributes.Tool: attributes.Main, devlink.Tool: devlink.Main, nvmetool.Name: nvmetool.Main, pci.Tool: pci.Main,
+}
 
 // ownArgv is the command line of each of them, valid even if this program's file was replaced meanwhile, and of the
 // program for plugins, which is in the same directory.

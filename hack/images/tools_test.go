@@ -32,9 +32,11 @@ var packagesOf = map[string][]string{
 	"fwupdtool":       {"fwupd"},
 	"nsenter":         {"util-linux"},
 	// Programs of this repository.
-	"firmware-devlink": nil,
-	"firmware-nvme":    nil,
-	"firmware-plugin":  nil,
+	"firmware-attributes": nil,
+	"firmware-devlink":    nil,
+	"firmware-nvme":       nil,
+	"firmware-pci":        nil,
+	"firmware-plugin":     nil,
 	// Programs of the host, behind nsenter.
 	"systemctl":       nil,
 	"systemd-inhibit": nil,

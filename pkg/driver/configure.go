@@ -41,9 +41,41 @@ type Configuration struct {
 	Reset []string
 }
 
-// Configurer returns what reads and changes the settings of an inspected device, or an error that wraps ErrNotSupported when nothing does.
+// Supplement is a Driver of settings that the kernel has of a device, whichever driver reads and writes its firmware, if any does.
+type Supplement interface {
+	// Supplement returns what reads and changes all settings of a device: its own with those that the kernel has. Own is what the driver
+	// of the device offers, and nil where that has no settings or there is none; it is returned as it is, also when nil, for a device that
+	// the kernel has no settings of. It does no I/O: methods of the result that find none return an error that wraps ErrNotSupported.
+	Supplement(id inventory.Identity, own Configurer) Configurer
+}
+
+// Configurer returns what reads and changes the settings of an inspected device, or an error that wraps ErrNotSupported when nothing does. It is
+// to be called with the identity of that device.
 func (s Set) Configurer(d inventory.Device) (Configurer, error) {
-	drv, err := s.Of(d)
+	c, why := s.own(d)
+	if why != nil && !errors.Is(why, ErrNotSupported) {
+		return nil, why
+	}
+	for _, drv := range s.All() {
+		if more, ok := drv.(Supplement); ok {
+			c = more.Supplement(d.Identity, c)
+		}
+	}
+	if c == nil {
+		return nil, why
+	}
+	return c, nil
+}
+
+// own is what the device's driver offers.
+func (s Set) own(d inventory.Device) (Configurer, error) {
+	drv, err := s.For(d.Identity)
+	if err == nil && drv == nil {
+		return nil, fmt.Errorf("no driver knows the device: %w", ErrNotSupported)
+	}
+	if err == nil {
+		drv, err = s.Of(d)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +84,32 @@ func (s Set) Configurer(d inventory.Device) (Configurer, error) {
 		return nil, fmt.Errorf("driver %s reads and changes no settings: %w", drv.Name(), ErrNotSupported)
 	}
 	return c, nil
+}
+
+// SettingsOnly is the part of a Driver that is about firmware, for one that has to do with settings alone.
+type SettingsOnly struct{}
+
+// Support is SupportNone for every device.
+func (SettingsOnly) Support(inventory.Identity) Support { return SupportNone }
+
+var errSettingsOnly = fmt.Errorf("the driver has to do with settings alone: %w", ErrNotSupported)
+
+// Inspect returns ErrNotSupported.
+func (SettingsOnly) Inspect(_ context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
+	return id, inventory.Firmware{}, errSettingsOnly
+}
+
+// Check returns ErrNotSupported.
+func (SettingsOnly) Check(context.Context, inventory.Identity, Image) error { return errSettingsOnly }
+
+// Write returns ErrNotSupported.
+func (SettingsOnly) Write(context.Context, inventory.Identity, Image, Progress) (inventory.Activation, error) {
+	return 0, errSettingsOnly
+}
+
+// Activate returns ErrNotSupported.
+func (SettingsOnly) Activate(context.Context, inventory.Identity, inventory.Activation) (inventory.Activation, error) {
+	return 0, errSettingsOnly
 }
 
 // Resolve returns the settings that the configuration means for a device with these parameters, which are all that it has: those that are

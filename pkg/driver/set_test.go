@@ -182,3 +182,80 @@ func TestBothWaysOfAnActivationToSayThatMoreIsNeeded(t *testing.T) {
 		assert.Equal(t, c.fails, err)
 	}
 }
+
+// supplement has settings of adapters, and says what it was given.
+type supplement struct {
+	driver.SettingsOnly
+	driver.Configurer
+	to *driver.Configurer
+}
+
+func (supplement) Name() string    { return "kernel" }
+func (supplement) Version() string { return "1" }
+
+func (s supplement) Supplement(id inventory.Identity, own driver.Configurer) driver.Configurer {
+	if id.Class != inventory.NIC {
+		return own
+	}
+	*s.to = own
+	return s
+}
+
+// The kernel has settings of devices whose firmware any driver reads, or none.
+func TestSettingsOfTheKernelAreAddedToThoseOfTheDriver(t *testing.T) {
+	var to driver.Configurer
+	kernel := supplement{to: &to}
+	sim := drivertest.NewSimulated("sim")
+	card := inventory.Identity{Class: inventory.NIC, UniqueID: "card"}
+	sim.Add(card, inventory.Firmware{Running: "1"})
+	read := inventory.Device{Identity: card, Firmware: &inventory.Firmware{Running: "1"}, Driver: "sim"}
+
+	c, err := driver.Set{sim, kernel}.Configurer(read)
+	require.NoError(t, err)
+	assert.Equal(t, kernel, c)
+	assert.Equal(t, sim, to)
+	c, err = driver.Set{kernel}.Configurer(inventory.Device{Identity: card})
+	require.NoError(t, err, "no driver knows the card")
+	assert.Equal(t, kernel, c)
+	assert.Nil(t, to)
+	c, err = driver.Set{fwupd.New(nil, nil), kernel}.Configurer(inventory.Device{
+		Identity: inventory.Identity{Class: inventory.BIOS}, Firmware: &inventory.Firmware{Running: "1"}, Driver: "fwupd",
+	})
+	require.ErrorIs(t, err, driver.ErrNotSupported)
+	require.ErrorContains(t, err, "driver fwupd reads and changes no settings")
+	assert.Nil(t, c)
+	_, err = driver.Set{kernel}.Configurer(inventory.Device{Identity: inventory.Identity{Class: inventory.Disk}})
+	require.ErrorIs(t, err, driver.ErrNotSupported)
+	require.ErrorContains(t, err, "no driver knows the device")
+
+	other := drivertest.NewSimulated("other")
+	other.Add(card, inventory.Firmware{Running: "1"})
+	for name, c := range map[string]struct {
+		set    driver.Set
+		device inventory.Device
+	}{
+		"a tie":                           {driver.Set{sim, other, kernel}, read},
+		"a device that could not be read": {driver.Set{sim, kernel}, inventory.Device{Identity: card, Driver: "sim"}},
+		"a device that another driver read": {driver.Set{sim, kernel}, inventory.Device{
+			Identity: card, Firmware: &inventory.Firmware{}, Driver: "other",
+		}},
+	} {
+		_, err := c.set.Configurer(c.device)
+		require.Error(t, err, name)
+		assert.NotErrorIs(t, err, driver.ErrNotSupported, name)
+	}
+}
+
+func TestADriverOfSettingsAloneHasToDoWithNoFirmware(t *testing.T) {
+	var d driver.Driver = supplement{}
+	id := inventory.Identity{Class: inventory.NIC, UniqueID: "card"}
+	assert.Equal(t, driver.SupportNone, d.Support(id))
+	got, fw, err := d.Inspect(t.Context(), id)
+	assert.Equal(t, id, got)
+	assert.Zero(t, fw)
+	_, written := d.Write(t.Context(), id, driver.Image{}, nil)
+	_, activated := d.Activate(t.Context(), id, inventory.ActivateDeviceReset)
+	for _, err := range []error{err, d.Check(t.Context(), id, driver.Image{}), written, activated} {
+		assert.ErrorIs(t, err, driver.ErrNotSupported)
+	}
+}

@@ -22,8 +22,12 @@ type Setting struct {
 
 // The settings that mean the same on every device. Their names begin with a lower-case letter, as in the API.
 const (
-	// SettingNumVFs is how many virtual functions each port of an adapter can have: a decimal number; 0 switches SR-IOV off.
+	// SettingNumVFs is how many virtual functions each port of an adapter has: a decimal number. An adapter whose firmware keeps how many it can
+	// have is told that number too, before: 0 switches SR-IOV off in its firmware. The virtual functions themselves are lost with each boot
+	// and made again.
 	SettingNumVFs = "numVFs"
+	// SettingMaxReadRequestBytes is the largest read request that each function of an adapter makes: 128, 256, 512, 1024, 2048 or 4096 bytes.
+	SettingMaxReadRequestBytes = "maxReadRequestBytes"
 	// SettingLinkType is the link layer of all ports of an adapter: Ethernet or InfiniBand.
 	SettingLinkType = "linkType"
 )
@@ -41,8 +45,10 @@ type Parameter struct {
 	ReadOnly string
 	Domain   Domain
 	Spelling Spelling
-	// Needs is what it costs to bring a changed value into force.
+	// Needs is what it costs to bring a changed value into force. Ready is a value that costs nothing nonetheless, because only what needs no
+	// activation is missing of it; unknown when there is none.
 	Needs Activation
+	Ready Reading
 	// Volatile values are lost with the next boot, and are then to be given again.
 	Volatile bool
 }
@@ -109,6 +115,10 @@ func (p Parameter) Runs(value string) bool {
 // Stores reports whether the value is in force after the next activation. It is false where that is not known.
 func (p Parameter) Stores(value string) bool {
 	return p.Next.Known && p.Spelling.Same(p.Next.Value, value)
+}
+
+func (p Parameter) isReady(value string) bool {
+	return p.Ready.Known && p.Spelling.Same(p.Ready.Value, value)
 }
 
 // Pending reports whether another value than the one in force waits for an activation.
@@ -237,7 +247,7 @@ func NeededFor(declared []Setting, all []Parameter) Activation {
 	needs := ActivateNone
 	for _, s := range declared {
 		p := FindParameter(all, s.Name)
-		if p != nil && !p.Runs(s.Value) && (p.Current.Known || !p.Stores(s.Value)) {
+		if p != nil && !p.isReady(s.Value) && !p.Runs(s.Value) && (p.Current.Known || !p.Stores(s.Value)) {
 			needs = max(needs, p.Needs)
 		}
 	}

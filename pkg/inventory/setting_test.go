@@ -137,6 +137,12 @@ func TestWhatIsToBeWrittenAndWhatItCosts(t *testing.T) {
 	silent := []inventory.Parameter{{Name: "MODE", Next: inventory.Read("1"), Needs: inventory.ActivateReboot}}
 	assert.Equal(t, inventory.ActivateReboot, inventory.NeededFor([]inventory.Setting{{"MODE", "2"}}, silent), "what is to be written is not in force")
 	assert.Equal(t, inventory.ActivateNone, inventory.NeededFor([]inventory.Setting{{"MODE", "1"}}, silent), "nothing is written")
+	half := []inventory.Parameter{{
+		Name: "numVFs", Current: inventory.Read("0 of 8"), Next: inventory.Read("0 of 8"), Ready: inventory.Read("8"),
+		Needs: inventory.ActivateReboot, Spelling: inventory.SpelledAsNumber,
+	}}
+	assert.Equal(t, inventory.ActivateNone, inventory.NeededFor([]inventory.Setting{{"numVFs", "0x8"}}, half), "only what costs nothing is missing")
+	assert.Equal(t, inventory.ActivateReboot, inventory.NeededFor([]inventory.Setting{{"numVFs", "4"}}, half))
 }
 
 func TestSpellingsAreAnEquivalence(t *testing.T) {

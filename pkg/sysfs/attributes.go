@@ -235,6 +235,36 @@ func DirFS(dir string) Tree { return Tree{os.DirFS(dir).(dirFS), dir} }
 // Dir is the directory of this machine that is the "/" of the host.
 func (t Tree) Dir() string { return t.dir }
 
+// Store gives an attribute a value. The kernel takes it in one write, and what it refuses is the error of that; it makes no file.
+func (t Tree) Store(name, value string) error {
+	if !fs.ValidPath(name) {
+		return fmt.Errorf("write %q: the path leads out of the host root", name)
+	}
+	f, err := os.OpenFile(filepath.Join(t.dir, name), os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return named("write", name, err)
+	}
+	if _, err = f.WriteString(value); err != nil {
+		err = named("write", name, err)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// StoreAt writes a part of a binary attribute.
+func (t Tree) StoreAt(name string, offset int64, data []byte) error {
+	if !fs.ValidPath(name) {
+		return fmt.Errorf("write %q: the path leads out of the host root", name)
+	}
+	f, err := os.OpenFile(filepath.Join(t.dir, name), os.O_WRONLY, 0)
+	if err != nil {
+		return named("write", name, err)
+	}
+	if _, err = f.WriteAt(data, offset); err != nil {
+		err = named("write", name, err)
+	}
+	return errors.Join(err, f.Close())
+}
+
 // Mounted reports whether the sys directory below the root is the running kernel's sysfs, and not files that look like
 // one. Only then is what it lists the hardware that system calls of this process reach.
 func (t Tree) Mounted() (bool, error) {

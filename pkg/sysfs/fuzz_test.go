@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"bytes"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -21,6 +22,33 @@ func FuzzDeviceSerialNumber(f *testing.F) {
 		if got := deviceSerialNumber(config); got != "" {
 			assert.Len(t, got, 16)
 		}
+	})
+}
+
+func FuzzMaxReadRequest(f *testing.F) {
+	f.Add([]byte{})
+	config := make([]byte, 256)
+	config[0x06], config[0x34], config[0x40], config[0x49] = 0x10, 0x40, 0x10, 0xd9
+	f.Add(config)
+	loop := make([]byte, 256)
+	loop[0x06], loop[0x34], loop[0x41] = 0x10, 0x40, 0x40
+	f.Add(loop)
+	f.Add(bytes.Repeat([]byte{0xff}, 256))
+	f.Fuzz(func(t *testing.T, config []byte) {
+		r := maxReadRequest(config)
+		if r == nil {
+			return
+		}
+		assert.Contains(t, ReadRequestSizes, r.Bytes)
+		require.Less(t, r.At, int64(len(config)))
+		for _, size := range ReadRequestSizes {
+			control, err := r.With(size)
+			require.NoError(t, err)
+			assert.Zero(t, control&0x80, "would reset the function")
+			assert.Equal(t, config[r.At]&0x0f, control&0x0f)
+		}
+		_, err := r.With(r.Bytes + 1)
+		require.Error(t, err)
 	})
 }
 
@@ -110,6 +138,35 @@ func FuzzFirmwareTime(f *testing.F) {
 			if err != nil {
 				assert.Zero(t, got)
 			}
+		}
+	})
+}
+
+func FuzzFirmwareAttributes(f *testing.F) {
+	f.Add("enumeration", "Enabled", "Disabled;Enabled;", "1")
+	f.Add("integer", "-1", "0x10", "many")
+	f.Add("string\x00", "\xff", ";;", "")
+	f.Fuzz(func(t *testing.T, kind, value, list, number string) {
+		m := sysfstest.NewMachine()
+		const dir = "sys/devices/virtual/firmware-attributes/vendor"
+		m.Link("sys/class/firmware-attributes/vendor", dir)
+		m.Files(dir+"/attributes/Option", map[string]string{
+			"type": kind, "current_value": value, "default_value": value, "possible_values": list, "elements": list,
+			"min_value": number, "max_value": number, "scalar_increment": number, "min_length": number, "max_length": number,
+		})
+		m.Files(dir+"/authentication/Admin", map[string]string{"is_enabled": number, "role": kind, "mechanism": kind})
+		interfaces, err := FirmwareInterfaces(m)
+		if err != nil {
+			assert.ErrorContains(t, err, "authentication/Admin/")
+			return
+		}
+		require.Len(t, interfaces, 1)
+		require.Equal(t, []string{"Option"}, interfaces[0].Attributes)
+		a := interfaces[0].ReadAttribute(m, "Option")
+		if a.Err == nil {
+			assert.Contains(t, []string{"enumeration", "integer", "string", "ordered-list"}, a.Type)
+			assert.Equal(t, clean(value), *a.Current)
+			assert.NotContains(t, a.Possible, "")
 		}
 	})
 }

@@ -176,29 +176,6 @@ func deviceSerialNumber(config []byte) string {
 	return ""
 }
 
-// VirtualFunctions is how many virtual functions a physical one has now (sriov_numvfs): 0 for one that cannot have any.
-func VirtualFunctions(fsys fs.FS, address inventory.PCIAddress) (int, error) {
-	a := attributes{fsys: fsys, dir: path.Join(pciDevices, address.String())}
-	n := a.number("sriov_numvfs")
-	if n == nil || a.err != nil {
-		return 0, a.err
-	}
-	return *n, nil
-}
-
-// VirtualFunctionsInUse says which of the functions has virtual functions, or cannot be asked; empty when none of them has any.
-func VirtualFunctionsInUse(fsys fs.FS, functions []inventory.PCIAddress) string {
-	for _, f := range functions {
-		switch n, err := VirtualFunctions(fsys, f); {
-		case err != nil:
-			return fmt.Sprintf("it is not known whether %s has virtual functions: %v", f, err)
-		case n > 0:
-			return fmt.Sprintf("InUse: %s has %d virtual functions, which a reset would remove", f, n)
-		}
-	}
-	return ""
-}
-
 // SlotFunctions are all physical functions in the slot of a function, of whatever class, in order of address.
 func SlotFunctions(fsys fs.FS, address inventory.PCIAddress) ([]PCIFunction, error) {
 	names, err := list(fsys, pciDevices)

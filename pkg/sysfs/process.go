@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -53,6 +54,36 @@ func Processes(fsys fs.FS, names ...string) ([]Process, error) {
 		out = append(out, p)
 	}
 	return out, nil
+}
+
+// Holders names a program that has the file open, as its name and process id, for each of the files that are open.
+func Holders(fsys fs.FS, files ...string) (map[string]string, error) {
+	ids, err := list(fsys, "proc")
+	if err != nil {
+		return nil, err
+	}
+	holders := map[string]string{}
+	for _, pid := range ids {
+		if strings.Trim(pid, "0123456789") != "" {
+			continue
+		}
+		dir := path.Join("proc", pid, "fd")
+		open, err := list(fsys, dir)
+		if err != nil && !ended(err) {
+			return nil, err
+		}
+		for _, fd := range open {
+			file, err := fs.ReadLink(fsys, path.Join(dir, fd))
+			if err != nil && !ended(err) {
+				return nil, named("read link", path.Join(dir, fd), err)
+			}
+			if err == nil && slices.Contains(files, file) && holders[file] == "" {
+				name, _ := readFile(fsys, path.Join("proc", pid, "comm")) // the id says enough without it
+				holders[file] = fmt.Sprintf("%s (process %s)", cmp.Or(clean(string(name)), "a program"), pid)
+			}
+		}
+	}
+	return holders, nil
 }
 
 func (p *Process) read(fsys fs.FS, dir string) (err error) {

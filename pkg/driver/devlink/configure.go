@@ -20,7 +20,13 @@ func (d *Driver) Parameters(ctx context.Context, id inventory.Identity, names ..
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(p inventory.Parameter) bool { return len(names) > 0 && !slices.Contains(names, p.Name) }), nil
+	asked := slices.Clone(names)
+	for _, name := range names {
+		if p := inventory.FindParameter(all, name); p != nil {
+			asked = append(asked, p.Sets...)
+		}
+	}
+	return slices.DeleteFunc(all, func(p inventory.Parameter) bool { return len(names) > 0 && !slices.Contains(asked, p.Name) }), nil
 }
 
 func (d *Driver) parameters(ctx context.Context, id inventory.Identity) (reading, []inventory.Parameter, error) {
@@ -39,7 +45,7 @@ func (d *Driver) parameters(ctx context.Context, id inventory.Identity) (reading
 	for i, v := range values {
 		all[i] = v.parameter(r.refusal)
 	}
-	return r, all, nil
+	return r, withTyped(all), nil
 }
 
 // CheckConfiguration compares the configuration with the adapter's parameters. The kernel driver may refuse a value nonetheless.
@@ -62,7 +68,7 @@ func (d *Driver) Configure(ctx context.Context, id inventory.Identity, c driver.
 		settings, err = c.Resolve(all)
 	}
 	needs := inventory.ActivateNone
-	for _, s := range inventory.Differing(settings, all) {
+	for _, s := range own(settings, all) {
 		if err == nil {
 			err = d.set(ctx, r, s)
 			needs = max(needs, inventory.FindParameter(all, s.Name).Needs)

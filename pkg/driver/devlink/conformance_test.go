@@ -3,6 +3,7 @@ package devlink
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -52,22 +53,34 @@ func TestDevlinkConforms(t *testing.T) {
 	for name, test := range map[string]struct {
 		adapter func() (adapter, inventory.Identity)
 		no      string
+		params  []fakeParam
+		set     []inventory.Setting
 	}{
 		"adapter that is reset":                       {adapter: broadcom},
 		"adapter whose kernel driver cannot reset":    {adapter: broadcom, no: "no-reset"},
 		"adapter that does not report what it stores": {adapter: pensando},
 		"adapter off PCI":                             {adapter: simulated},
+		"adapter whose firmware keeps how many virtual functions it can have": {
+			adapter: broadcom, params: []fakeParam{{"enable_sriov", 6, 2, "false", "false"}, {"total_vfs", 3, 2, "8", "8"}},
+			set: []inventory.Setting{{Name: inventory.SettingNumVFs, Value: "16"}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			drivertest.Run(t, func(t *testing.T) drivertest.Harness {
 				t.Parallel()
 				a, id := test.adapter()
-				a.Params = parameters()
+				if a.Params = parameters(); test.params != nil {
+					a.Params = slices.Clone(test.params)
+				}
 				k := newFakeKernel(t, a)
 				if test.no != "" {
 					k.fault(test.no, "")(t)
 				}
-				return harness(t, k, a, id)
+				h := harness(t, k, a, id)
+				if test.set != nil {
+					h.Settings = vfSettings(h.Settings, test.set)
+				}
+				return h
 			})
 		})
 	}
@@ -133,6 +146,18 @@ func settings(k *fakeKernel) *drivertest.Settings {
 			return "no such parameter"
 		},
 	}
+}
+
+// vfSettings are those of an adapter that has parameters for virtual functions alone.
+func vfSettings(all *drivertest.Settings, set []inventory.Setting) *drivertest.Settings {
+	stored := func(t *testing.T, name string) string {
+		t.Helper()
+		if name == inventory.SettingNumVFs && all.Stored(t, sriovEnabled) == "false" {
+			return "0"
+		}
+		return all.Stored(t, sriovVFs)
+	}
+	return &drivertest.Settings{Set: set, Misfits: []inventory.Setting{{Name: inventory.SettingNumVFs, Value: "many"}}, Stored: stored}
 }
 
 func harness(t *testing.T, k *fakeKernel, a adapter, id inventory.Identity) drivertest.Harness {

@@ -26,6 +26,14 @@ type Settings struct {
 	Stored func(t *testing.T, name string) string
 }
 
+// RunSettings proves that what a driver.Supplement returns follows the contract of driver.Configurer. The driver of the harness inspects and
+// activates the device, and has the settings.
+func RunSettings(t *testing.T, newHarness func(t *testing.T) Harness) {
+	for _, c := range settingsCases() {
+		t.Run(c.name, func(t *testing.T) { c.test(t, newHarness(t)) })
+	}
+}
+
 func settingsCases() []conformanceCase {
 	return []conformanceCase{
 		{"parameters are read whole and by name", testParameters},

@@ -11,9 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/pci"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
@@ -357,4 +359,66 @@ func TestTheCardRejectsWhatItCannotHave(t *testing.T) {
 	err = d.CheckConfiguration(t.Context(), id, set("PCI_ATOMIC_MODE", "7"))
 	require.ErrorAs(t, err, &rejected)
 	assert.Contains(t, rejected.Reason, "Unknown value 7")
+}
+
+// The firmware of a card is told how many virtual functions it can have, and the kernel makes them when that is in force. They keep the card
+// from being reset, so that the next number takes a reboot, after which they are made again.
+func TestVirtualFunctionsFollowTheFirmwareOfACard(t *testing.T) {
+	p := nic(0)
+	m, _ := p.machine(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	runner, err := command.NewExecRunner(command.Config{
+		Path: []string{m.ToolPath()}, StateDir: t.TempDir(), Own: map[string][]string{pci.Tool: {self, asPCITool}},
+	})
+	require.NoError(t, err)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	card, tree := mstflint.New(runner, sysfs.DirFS(m.Dir())), sysfs.DirFS(m.Dir())
+	id, fw, err := card.Inspect(t.Context(), p.id(spec))
+	require.NoError(t, err)
+	c, err := driver.Set{card, pci.New(runner, tree)}.Configurer(inventory.Device{Identity: id, Firmware: &fw, Driver: card.Name()})
+	require.NoError(t, err)
+	made := func() []int {
+		var out []int
+		for _, port := range id.PCI {
+			state, err := sysfs.ReadSRIOV(tree, port)
+			require.NoError(t, err)
+			out = append(out, state.NumVFs)
+		}
+		return out
+	}
+	configure := func(n string) inventory.Activation {
+		require.NoError(t, c.CheckConfiguration(t.Context(), id, set(inventory.SettingNumVFs, n)))
+		need, err := c.Configure(t.Context(), id, set(inventory.SettingNumVFs, n))
+		require.NoError(t, err)
+		return need
+	}
+	all, err := c.Parameters(t.Context(), id, inventory.SettingNumVFs)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"SRIOV_EN", "NUM_OF_VFS", "sriov_numvfs[0]", "sriov_numvfs[1]"}, inventory.FindParameter(all, inventory.SettingNumVFs).Sets)
+
+	require.Equal(t, inventory.ActivateDeviceReset, configure("8"))
+	assert.Equal(t, []int{0, 0}, made())
+	need, err := card.Activate(t.Context(), id, inventory.ActivateDeviceReset)
+	require.NoError(t, err)
+	require.Equal(t, inventory.ActivateNone, need)
+	assert.Equal(t, inventory.ActivateNone, configure("8"))
+	assert.Equal(t, []int{8, 8}, made())
+
+	configure("4")
+	assert.Equal(t, []int{8, 8}, made())
+	need, why, err := driver.StillNeeded(card.Activate(t.Context(), id, inventory.ActivateDeviceReset))
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateReboot, need)
+	assert.Contains(t, why, "virtual functions")
+	require.NoError(t, m.Boot())
+	for _, port := range id.PCI { // the simulated machine does not know what was written into its files
+		require.NoError(t, tree.Store("sys/bus/pci/devices/"+port.String()+"/sriov_numvfs", "0\n"))
+	}
+	all, err = c.Parameters(t.Context(), id, inventory.SettingNumVFs)
+	require.NoError(t, err)
+	assert.Equal(t, "0 of 4", inventory.FindParameter(all, inventory.SettingNumVFs).Current.Value)
+	assert.Equal(t, inventory.ActivateNone, configure("4"))
+	assert.Equal(t, []int{4, 4}, made())
 }

@@ -19,15 +19,22 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/pci"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
+// asPCITool makes the test binary the tool firmware-pci.
+const asPCITool = "-as-" + pci.Tool
+
 // The test binary is the vendor tools of the simulated machine when it is called by the name of one.
 func TestMain(m *testing.M) {
 	if simhost.IsTool(os.Args[0]) {
 		os.Exit(simhost.RunTool(os.Args, os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 1 && os.Args[1] == asPCITool {
+		os.Exit(pci.Main(context.Background(), os.Args[2:], os.Stdout, os.Stderr))
 	}
 	// A machine is hundreds of small files: keep them in memory where the system offers it.
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() && os.Getenv("TMPDIR") == "" {
