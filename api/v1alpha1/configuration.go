@@ -40,10 +40,12 @@ type DesiredConfiguration struct {
 
 // Settings are those that mean the same on every device. An absent one is left alone.
 type Settings struct {
-	// numVFs is how many virtual functions each port of an adapter can have; 0 switches SR-IOV off.
+	// numVFs is how many virtual functions each port of an adapter has, and can have; 0 switches SR-IOV off.
 	NumVFs *int32 `json:"numVFs,omitempty"`
 	// linkType is the link layer of all ports of an adapter: Ethernet or InfiniBand.
 	LinkType LinkType `json:"linkType,omitempty"`
+	// maxReadRequestBytes is the largest read request that each function of an adapter makes: 128, 256, 512, 1024, 2048 or 4096.
+	MaxReadRequestBytes *int32 `json:"maxReadRequestBytes,omitempty"`
 }
 
 // ParameterValue is a value for one of a device's own parameters.

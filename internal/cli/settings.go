@@ -97,9 +97,6 @@ func parametersOf(ctx context.Context, d inventory.Device, drivers driver.Set) (
 	if d.Err != nil {
 		return nil, d.Err
 	}
-	if d.Firmware == nil {
-		return nil, fmt.Errorf("no driver knows it: %w", driver.ErrNotSupported)
-	}
 	c, err := drivers.Configurer(d)
 	if err != nil {
 		return nil, err

@@ -39,6 +39,9 @@ func Configuration(c v1alpha1.DesiredConfiguration) *plan.Configuration {
 	if t := c.Settings.LinkType; t != "" {
 		set(inventory.SettingLinkType, string(t))
 	}
+	if n := c.Settings.MaxReadRequestBytes; n != nil {
+		set(inventory.SettingMaxReadRequestBytes, strconv.Itoa(int(*n)))
+	}
 	for _, p := range c.Parameters {
 		set(p.Name, p.Value)
 	}

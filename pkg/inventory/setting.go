@@ -117,6 +117,14 @@ func (p Parameter) Stores(value string) bool {
 	return p.Next.Known && p.Spelling.Same(p.Next.Value, value)
 }
 
+// NeedsFor is what it costs to bring the value into force once it is stored.
+func (p Parameter) NeedsFor(value string) Activation {
+	if p.isReady(value) {
+		return ActivateNone
+	}
+	return p.Needs
+}
+
 func (p Parameter) isReady(value string) bool {
 	return p.Ready.Known && p.Spelling.Same(p.Ready.Value, value)
 }

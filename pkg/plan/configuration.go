@@ -57,8 +57,8 @@ func DecideConfiguration(c Configuration, all []inventory.Parameter, firmwareCom
 		if !had.Known {
 			had = p.Next
 		}
-		out.Changes = append(out.Changes, Change{s, had, p.Needs})
-		out.Activation = max(out.Activation, p.Needs)
+		out.Changes = append(out.Changes, Change{s, had, p.NeedsFor(s.Value)})
+		out.Activation = max(out.Activation, p.NeedsFor(s.Value))
 	}
 	if !firmwareComing {
 		known = want

@@ -299,7 +299,7 @@ func (x *execution) lookAtSettings(ctx context.Context, u journal.Update, d inve
 			has.Unset, has.Lost = append(has.Unset, differs), has.Lost && p.Volatile
 			switch {
 			case p.Stores(s.Value):
-				has.Need = max(has.Need, p.Needs)
+				has.Need = max(has.Need, p.NeedsFor(s.Value))
 			case !p.Next.Known:
 				has.Unreported++
 				fallthrough
