@@ -485,10 +485,10 @@ func TestDocumentsAreReadStrictly(t *testing.T) { // R000-7
 		"two of a name":    {head + "  - &r {name: a, version: \"1\", sourceRef: {name: s}, selector: {class: NIC, vendor: any}}\n  - *r\n", "name of another rule too"},
 		"second document":  {head + "  - {name: a, version: \"1\", sourceRef: {name: s}, selector: {class: NIC, vendor: any}}\n---\napiVersion: v1\nkind: Pod\n", `template.yaml:8: apiVersion is "v1"`},
 		"other kind":       {"apiVersion: nodefirmware.io/v1alpha1\nkind: RolloutPolicy\n", `template.yaml:2: kind is "RolloutPolicy"`},
-		"no template":      {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec: {files: [{url: \"https://x/y\", digest: \"sha256:" + strings.Repeat("0", 64) + "\", images: [{class: NIC, version: \"1\"}]}]}\n", "no FirmwareTemplate in"},
+		"no template":      {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec: {files: [{url: \"https://x/y\", digest: \"sha256:" + strings.Repeat("0", 64) + "\", images: [{class: NIC, version: \"1\"}]}]}\n", "no FirmwareTemplate or ConfigurationTemplate in"},
 		"bad source":       {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec:\n  files:\n  - url: ftp://x\n    digest: abc\n", "template.yaml:7: spec.files[0].digest: must be sha256: and 64 hexadecimal digits"},
 		"not YAML":         {"a: [", "template.yaml: yaml:"},
-		"nothing":          {"", "no FirmwareTemplate in"},
+		"nothing":          {"", "no FirmwareTemplate or ConfigurationTemplate in"},
 		"selector invalid": {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareTemplate\nmetadata: {name: t}\nspec:\n  nodeSelector: {matchExpressions: [{key: a, operator: Like}]}\n", "template.yaml:5: spec.nodeSelector"},
 	} {
 		t.Run(name, func(t *testing.T) {
