@@ -44,7 +44,7 @@ func current(m *enginetest.Machine, id inventory.Identity, name string) string {
 	return m.Sim.Parameter(id.UniqueID, name).Current.String()
 }
 
-// Firmware and settings of a device go in one maintenance with one reboot, and both are read back after it (R003-13).
+// Firmware and settings of a device go in one maintenance with one reboot, and both are read back after it.
 func TestFirmwareAndSettingsShareOneReboot(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.ReadBackNIC(inventory.ActivateReboot)
