@@ -14,7 +14,7 @@ type Configuration struct {
 // Change is one setting that is not in force.
 type Change struct {
 	inventory.Setting
-	// Had is the value in force, or where that is not known the one that is stored.
+	// Had is the value in force, or the one that is stored where that is not known, or where another one waits for the next activation.
 	Had inventory.Reading
 	// Needs is what brings the value into force.
 	Needs inventory.Activation
@@ -50,7 +50,11 @@ func DecideConfiguration(c Configuration, all []inventory.Parameter, firmwareCom
 			continue
 		}
 		known = append(known, s)
-		if p.Runs(s.Value) || !p.Current.Known && p.Stores(s.Value) {
+		switch {
+		case p.Runs(s.Value) && (p.Stores(s.Value) || !p.Next.Known), !p.Current.Known && p.Stores(s.Value):
+			continue
+		case p.Runs(s.Value): // another value waits, and storing this one is enough
+			out.Changes = append(out.Changes, Change{s, p.Next, inventory.ActivateNone})
 			continue
 		}
 		had := p.Current

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -28,6 +29,14 @@ func (f Failure) suspicion() string {
 	return ""
 }
 
+// former names what the devices at fault had before, for people.
+func (r Record) former() string {
+	if slices.ContainsFunc(r.Failure.Blames, func(device string) bool { return r.flashed(*r.update(device)) }) {
+		return "the previous firmware"
+	}
+	return "what the devices were told before"
+}
+
 // rollBack decides on the rollback. If one device at fault cannot be restored, none is, and a person has to act.
 func rollBack(r Record, f Facts) Action {
 	var stuck []string
@@ -45,9 +54,9 @@ func rollBack(r Record, f Facts) Action {
 		}
 	}
 	if len(stuck) == 0 {
-		return Action{Verb: RollBack, Step: -1, Devices: r.Failure.Blames, Message: "the previous firmware is being restored"}
+		return Action{Verb: RollBack, Step: -1, Devices: r.Failure.Blames, Message: r.former() + " is being restored"}
 	}
-	message := "the previous firmware cannot be restored: " + strings.Join(stuck, "; ") + r.Failure.suspicion()
+	message := r.former() + " cannot be restored: " + strings.Join(stuck, "; ") + r.Failure.suspicion()
 	return Action{Verb: RollBack, Step: -1, Message: message, Failure: &Failure{
 		Reason: RollbackUnavailable, Message: message, Step: r.Failure.Step, Held: true,
 	}}

@@ -284,7 +284,10 @@ func (x *execution) lookAtSettings(ctx context.Context, u journal.Update, d inve
 		case missing:
 		case p == nil:
 			has.Unset, has.Unstored, has.Lost = append(has.Unset, "no "+s.Name), append(has.Unstored, "no "+s.Name), false
-		case p.Runs(s.Value):
+		case p.Runs(s.Value) && (p.Stores(s.Value) || !p.Next.Known):
+		case p.Runs(s.Value): // and another value waits, to be in force after the next activation
+			waits := fmt.Sprintf("%s %s stored instead of %s", s.Name, p.Next, s.Value)
+			has.Unset, has.Unstored, has.Lost = append(has.Unset, waits), append(has.Unstored, waits), false
 		case !p.Current.Known && p.Stores(s.Value):
 			has.Doubted = true
 			if x.job.Record.Touched(u.Device) || x.leftOver(u) {

@@ -411,3 +411,16 @@ func TestAGateAlsoVouchesForTheFirmware(t *testing.T) {
 		assert.Empty(t, view.Devices["nic0"].LastGood)
 	})
 }
+
+// A value that is in force while another one waits for the next activation is stored, and that costs nothing.
+func TestAValueThatWaitsIsReplaced(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("VFS", "3", inventory.ActivateReboot))
+		m.Sim.Tell("nic0", "VFS", "8")
+		j := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "3"})).Job("uid-j")
+		assert.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
+		assert.Equal(t, "3", m.Sim.Parameter("nic0", "VFS").Next.Value)
+		assert.Zero(t, m.Sim.Count(drivertest.OpReboot, ""))
+	})
+}

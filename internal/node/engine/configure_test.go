@@ -236,6 +236,32 @@ func TestSettingsThatCannotBeStoredAreGivenBack(t *testing.T) {
 	}
 }
 
+// Settings of which a tool can store but a part are given back, those that it stored too.
+func TestHalfStoredSettingsAreGivenBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		var wanted []journal.Setting
+		for _, name := range []string{"A", "B", "C"} {
+			m.Sim.Give("nic0", number(name, "3", inventory.ActivateDeviceReset))
+			wanted = append(wanted, journal.Setting{Name: name, Value: "8"})
+		}
+		m.Sim.Inject("nic0", drivertest.HalfConfigure)
+		stored := false
+		m.OnSnapshot = func(s engine.Snapshot) {
+			stored = stored || m.Sim.Parameter("nic0", "A").Next.Value == "8"
+			if s.Job.Record.Rollback != nil {
+				m.Sim.Cure("nic0", drivertest.HalfConfigure)
+			}
+		}
+		failed := requireFailed(t, m.Run(settingsOnly(m, "j", id, wanted...)), "j", step.WriteFailed, false)
+		assert.True(t, stored)
+		assert.True(t, failed.Record.RolledBack())
+		for _, name := range []string{"A", "B", "C"} {
+			assert.Equal(t, "3", m.Sim.Parameter("nic0", name).Next.Value)
+		}
+	})
+}
+
 // A power cut at any point of a job with firmware and settings ends with both in force, and with one at any point of a rollback with neither.
 func TestSettingsSurviveAPowerCutAnywhere(t *testing.T) {
 	for _, bad := range []bool{false, true} {
