@@ -25,9 +25,6 @@ func TestStoredSettingsOfAnUnseenEndAreActivated(t *testing.T) {
 		j := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "P", Value: "1"})).Job("uid-j")
 		t.Logf("%s %+v", j.Record.Outcome, j.Record.Failure)
 		assert.Equal(t, 1, m.Sim.Count(drivertest.OpReboot, ""), "reboot")
-		for _, s := range j.Record.Steps {
-			t.Log(s.Kind, s.State, s.Message)
-		}
 	})
 }
 
@@ -226,9 +223,6 @@ func TestSettingsOutliveARestartOfTheSteps(t *testing.T) {
 		j := m.Run(told(m.Job("j", id), journal.Setting{Name: "A", Value: "1"})).Job("uid-j")
 		assert.EqualValues(t, 1, j.Record.Restarts)
 		assert.Equal(t, 1, m.Sim.Count(drivertest.OpReboot, ""), "%s %+v", j.Record.Outcome, j.Record.Failure)
-		for _, s := range j.Record.Steps {
-			t.Log(s.Kind, s.State, s.Message)
-		}
 	})
 }
 
@@ -422,5 +416,46 @@ func TestAValueThatWaitsIsReplaced(t *testing.T) {
 		assert.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
 		assert.Equal(t, "3", m.Sim.Parameter("nic0", "VFS").Next.Value)
 		assert.Zero(t, m.Sim.Count(drivertest.OpReboot, ""))
+	})
+}
+
+// A preflight that runs again after the device was told does not take for what it had what the job told it.
+func TestWhatADeviceHadIsReadOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateDeviceReset)
+		m.Sim.Give("nic0", number("VFS", "3", inventory.ActivateDeviceReset))
+		m.Sim.Unplugs("nic0", inventory.Setting{Name: "VFS", Value: "8"})
+		done := false
+		m.OnSnapshot = func(s engine.Snapshot) {
+			for _, st := range s.Job.Record.Steps {
+				if st.Kind == plan.Configure && st.State == step.Succeeded && !done {
+					done = true
+					m.Sim.SetVersion("2")
+					m.Stop()
+				}
+			}
+		}
+		failed := requireFailed(t, m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "8"})), "j", step.Unhealthy, false)
+		assert.EqualValues(t, 1, failed.Record.Restarts)
+		assert.Equal(t, "3", current(m, id, "VFS"))
+	})
+}
+
+// A device that does not keep a value is told it once more, and then gets back what it had.
+func TestSettingsAreStoredOnceMoreAndNoMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateDeviceReset)
+		m.Sim.Give("nic0", number("VFS", "3", inventory.ActivateNone))
+		rounds := 0
+		m.OnSnapshot = func(s engine.Snapshot) {
+			if c := s.Job.CurrentStep(); c != nil && c.Kind == plan.Verify && c.State == step.Running && !c.Rollback && rounds < 10 {
+				rounds++
+				m.Sim.Tell("nic0", "VFS", "4")
+			}
+		}
+		failed := requireFailed(t, m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "8"})), "j", step.VerifyFailed, false)
+		assert.True(t, failed.Record.RolledBack())
+		assert.Equal(t, 2, rounds)
+		assert.Equal(t, "3", current(m, id, "VFS"))
 	})
 }
