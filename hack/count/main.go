@@ -45,7 +45,7 @@ func count(tree fs.FS) ([]figure, error) {
 	fields := figure{name: "fields", most: 420}
 	reasons := figure{name: "reasons", most: 80}
 	product := figure{name: "product", most: 66000}
-	world := figure{name: "testWorld", most: 31300}
+	world := figure{name: "testWorld", most: 31400}
 	tests := figure{name: "tests", most: 89400}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
