@@ -191,7 +191,7 @@ func update(a assignment) journal.Update {
 		Device: devicename.Of("local", a.device.Identity), UniqueID: a.device.UniqueID, Class: a.device.Class, Driver: a.device.Driver,
 	}
 	if c := a.configuration; c != nil {
-		u.Settings, u.ResetUnlisted = journalled(*c), c.ResetUnlisted
+		u.Settings, u.ResetUnlisted = journal.Settings(c.Set), c.ResetUnlisted
 	}
 	if a.rule == nil {
 		return u

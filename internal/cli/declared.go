@@ -10,7 +10,6 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -112,10 +111,7 @@ func (d declared) plan(out *PlannedDevice, firmwareComing bool) (decided plan.Co
 	case decided.Refusal != "":
 		out.SettingsReason = decided.Refusal
 		return decided, false
-	case len(decided.Changes) == 0 && len(decided.Later) == 0 && !firmwareComing:
-		out.SettingsReason = "in force already"
-		return decided, false
-	case r.Policy == v1alpha1.PolicyValidate && len(out.Settings) == 0:
+	case len(out.Settings) == 0 && (!firmwareComing || r.Policy == v1alpha1.PolicyValidate): // else the flash may reset them
 		out.SettingsReason = "in force already"
 		return decided, false
 	case r.Policy == v1alpha1.PolicyValidate:
@@ -123,15 +119,6 @@ func (d declared) plan(out *PlannedDevice, firmwareComing bool) (decided plan.Co
 		return decided, false
 	}
 	return decided, true
-}
-
-// journalled are the settings of an update.
-func journalled(c plan.Configuration) []journal.Setting {
-	var out []journal.Setting
-	for _, s := range c.Set {
-		out = append(out, journal.Setting(s))
-	}
-	return out
 }
 
 // settingTable lists what becomes of settings, if any are declared.

@@ -117,6 +117,40 @@ func (p Parameter) Stores(value string) bool {
 	return p.Next.Known && p.Spelling.Same(p.Next.Value, value)
 }
 
+// Standing is how a value stands on a device.
+type Standing int
+
+// The standings of a value.
+const (
+	// Missing: it is neither in force nor known to be stored.
+	Missing Standing = iota
+	// Waiting: it is stored, and another is in force until the next activation.
+	Waiting
+	// Leaving: it is in force until the next activation, for which another one is stored.
+	Leaving
+	// Stored: it is stored, and whether it is in force is not known.
+	Stored
+	// InForce: it is in force, and no other is known to be stored.
+	InForce
+)
+
+// Standing returns how the value stands, and what the device has in its place: what is in force, or else what is stored.
+func (p Parameter) Standing(value string) (s Standing, has Reading) {
+	switch {
+	case p.Runs(value) && p.Next.Known && !p.Stores(value):
+		return Leaving, p.Next
+	case p.Runs(value):
+		return InForce, p.Current
+	case !p.Current.Known && p.Stores(value):
+		return Stored, p.Next
+	case p.Stores(value):
+		return Waiting, p.Current
+	case p.Current.Known:
+		return Missing, p.Current
+	}
+	return Missing, p.Next
+}
+
 // NeedsFor is what it costs to bring the value into force once it is stored.
 func (p Parameter) NeedsFor(value string) Activation {
 	if p.isReady(value) {
@@ -196,10 +230,10 @@ func FindParameter(all []Parameter, name string) *Parameter {
 	return &all[i]
 }
 
-// Unlisted returns the names of the parameters that are to be reset where all that is not declared has its default, in their order:
-// those that no declared setting sets, that can be changed, and whose default is known and another value than the one stored. Volatile
-// parameters are left to whoever set them.
-func Unlisted(declared []Setting, all []Parameter) []string {
+// Unlisted returns the settings that give all parameters their defaults which are not declared, in their order: those that no declared
+// setting sets, that can be changed, and whose default is known and another value than the one stored. Volatile parameters are left to
+// whoever set them.
+func Unlisted(declared []Setting, all []Parameter) []Setting {
 	kept := map[string]bool{}
 	for _, s := range declared {
 		kept[s.Name] = true
@@ -209,12 +243,12 @@ func Unlisted(declared []Setting, all []Parameter) []string {
 			}
 		}
 	}
-	var out []string
+	var out []Setting
 	for _, p := range all {
 		if kept[p.Name] || len(p.Sets) > 0 || p.ReadOnly != "" || p.Volatile || !p.Default.Known || p.Stores(p.Default.Value) {
 			continue
 		}
-		out = append(out, p.Name)
+		out = append(out, Setting{Name: p.Name, Value: p.Default.Value})
 	}
 	return out
 }

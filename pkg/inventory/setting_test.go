@@ -123,8 +123,38 @@ func TestLongListsOfValuesAreCut(t *testing.T) {
 }
 
 func TestUnlistedIsWhatHasNotItsDefault(t *testing.T) {
-	assert.Equal(t, []string{"LINK_TYPE_P1", "NUM_OF_VFS", "NV_CONFIG"}, inventory.Unlisted(nil, card()))
-	assert.Equal(t, []string{"NV_CONFIG"}, inventory.Unlisted([]inventory.Setting{{"numVFs", "16"}, {"LINK_TYPE_P1", "2"}}, card()))
+	byDefault := func(names ...string) (out []inventory.Setting) {
+		for _, name := range names {
+			out = append(out, inventory.Setting{Name: name, Value: inventory.FindParameter(card(), name).Default.Value})
+		}
+		return out
+	}
+	assert.Equal(t, byDefault("LINK_TYPE_P1", "NUM_OF_VFS", "NV_CONFIG"), inventory.Unlisted(nil, card()))
+	assert.Equal(t, byDefault("NV_CONFIG"), inventory.Unlisted([]inventory.Setting{{"numVFs", "16"}, {"LINK_TYPE_P1", "2"}}, card()))
+}
+
+// How a value stands follows from what is in force and what is stored, as far as each is known.
+func TestStanding(t *testing.T) {
+	read := func(value string) inventory.Reading {
+		if value == "" {
+			return inventory.Reading{}
+		}
+		return inventory.Read(value)
+	}
+	for _, c := range []struct {
+		current, next string
+		is            inventory.Standing
+		has           string
+	}{
+		{"1", "1", inventory.InForce, "1"}, {"1", "", inventory.InForce, "1"}, {"1", "2", inventory.Leaving, "2"},
+		{"2", "1", inventory.Waiting, "2"}, {"", "1", inventory.Stored, "1"},
+		{"2", "2", inventory.Missing, "2"}, {"2", "", inventory.Missing, "2"}, {"2", "3", inventory.Missing, "2"},
+		{"", "2", inventory.Missing, "2"}, {"", "", inventory.Missing, ""},
+	} {
+		is, has := inventory.Parameter{Current: read(c.current), Next: read(c.next)}.Standing("1")
+		assert.Equal(t, c.is, is, "%+v", c)
+		assert.Equal(t, read(c.has), has, "%+v", c)
+	}
 }
 
 func TestWhatIsToBeWrittenAndWhatItCosts(t *testing.T) {

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -26,6 +28,8 @@ type ConfigurationDecision struct {
 	Changes []Change
 	// Activation is the most disruptive of those that the changes need.
 	Activation inventory.Activation
+	// Resets are the defaults of what is not set, where that is asked for. Now are the settings that the device can be asked to take.
+	Resets, Now []inventory.Setting
 	// Later are the names that the device does not know with its running firmware.
 	Later []string
 	// Refusal says why the device cannot have the configuration; empty where it can, as far as is known.
@@ -36,38 +40,33 @@ type ConfigurationDecision struct {
 // is flashed before, which may bring a parameter that is not known yet.
 func DecideConfiguration(c Configuration, all []inventory.Parameter, firmwareComing bool) ConfigurationDecision {
 	var out ConfigurationDecision
-	want := c.Set
 	if c.ResetUnlisted {
-		for _, name := range inventory.Unlisted(c.Set, all) {
-			want = append(want[:len(want):len(want)], inventory.Setting{Name: name, Value: inventory.FindParameter(all, name).Default.Value})
-		}
+		out.Resets = inventory.Unlisted(c.Set, all)
 	}
-	var known []inventory.Setting
-	for _, s := range want {
+	for _, s := range slices.Concat(c.Set, out.Resets) {
 		p := inventory.FindParameter(all, s.Name)
 		if p == nil {
 			out.Later = append(out.Later, s.Name)
+		}
+		if p != nil || !firmwareComing {
+			out.Now = append(out.Now, s)
+		}
+		if p == nil {
 			continue
 		}
-		known = append(known, s)
-		switch {
-		case p.Runs(s.Value) && (p.Stores(s.Value) || !p.Next.Known), !p.Current.Known && p.Stores(s.Value):
+		needs := p.NeedsFor(s.Value)
+		switch standing, had := p.Standing(s.Value); standing {
+		case inventory.InForce, inventory.Stored:
 			continue
-		case p.Runs(s.Value): // another value waits, and storing this one is enough
-			out.Changes = append(out.Changes, Change{s, p.Next, inventory.ActivateNone})
-			continue
+		case inventory.Leaving: // storing it is enough
+			needs = inventory.ActivateNone
+			fallthrough
+		default:
+			out.Changes = append(out.Changes, Change{s, had, needs})
+			out.Activation = max(out.Activation, needs)
 		}
-		had := p.Current
-		if !had.Known {
-			had = p.Next
-		}
-		out.Changes = append(out.Changes, Change{s, had, p.NeedsFor(s.Value)})
-		out.Activation = max(out.Activation, p.NeedsFor(s.Value))
 	}
-	if !firmwareComing {
-		known = want
-	}
-	if err := inventory.CheckSettings(known, all); err != nil {
+	if err := inventory.CheckSettings(out.Now, all); err != nil {
 		out.Refusal = err.Error()
 	} else if out.Activation == inventory.ActivatePowerCycle {
 		out.Refusal = "it would need a power cycle, which nothing here can do"

@@ -29,6 +29,7 @@ func TestDecideConfiguration(t *testing.T) {
 		changes []plan.Change
 		needs   inventory.Activation
 		later   []string
+		resets  []inventory.Setting
 		refusal string
 	}{
 		"in force": {want: plan.Configuration{Set: set("A", "1")}, all: []inventory.Parameter{param("A", "1", "1", reboot)}},
@@ -49,11 +50,15 @@ func TestDecideConfiguration(t *testing.T) {
 			changes: []plan.Change{{Setting: set("A", "1")[0], Had: inventory.Read("0"), Needs: power}},
 			refusal: "it would need a power cycle, which nothing here can do"},
 		"all others reset": {want: plan.Configuration{Set: set("A", "1"), ResetUnlisted: true}, needs: reset,
-			all:     []inventory.Parameter{param("A", "1", "1", reboot), param("B", "5", "5", reset), param("C", "0", "0", reboot)},
-			changes: []plan.Change{{Setting: set("B", "0")[0], Had: inventory.Read("5"), Needs: reset}}},
+			all:    []inventory.Parameter{param("A", "1", "1", reboot), param("B", "5", "5", reset), param("C", "0", "0", reboot)},
+			resets: set("B", "0"), changes: []plan.Change{{Setting: set("B", "0")[0], Had: inventory.Read("5"), Needs: reset}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := plan.DecideConfiguration(c.want, c.all, c.coming)
+			assert.Equal(t, c.resets, got.Resets)
+			assert.Subset(t, append(c.want.Set, c.resets...), got.Now)
+			assert.Equal(t, c.coming && len(c.later) > 0, len(got.Now) < len(c.want.Set)+len(c.resets), "what other firmware brings is not asked for now")
+			got.Resets, got.Now = nil, nil
 			assert.Equal(t, plan.ConfigurationDecision{Changes: c.changes, Activation: c.needs, Later: c.later, Refusal: c.refusal}, got)
 		})
 	}

@@ -170,7 +170,7 @@ func (r *Record) rollBack(a Action) {
 		switch s.Kind {
 		case plan.Flash:
 			back.Kind = plan.Restore
-			concerned = concerned && r.flashed(*r.update(s.Device))
+			concerned = concerned && r.Flashed(s.Device)
 			fallthrough
 		case plan.Configure, plan.Activate, plan.Reboot, plan.Verify, plan.Health, plan.Release:
 			if concerned {

@@ -487,12 +487,6 @@ func (r Record) Touched(device string) bool {
 	return u != nil && u.Needs != inventory.ActivateNone
 }
 
-// flashed reports whether the job changed the device's firmware, or activated what it found stored.
-func (r Record) flashed(u Update) bool {
-	wrote := r.writeOf(u.Device, false)
-	return u.From != "" || wrote != nil && wrote.Attempt > 0
-}
-
 // configureOf is the step that gives the device settings.
 func (r Record) configureOf(device string, rollback bool) *Step {
 	for i, s := range r.Steps {

@@ -31,7 +31,7 @@ func (f Failure) suspicion() string {
 
 // former names what the devices at fault had before, for people.
 func (r Record) former() string {
-	if slices.ContainsFunc(r.Failure.Blames, func(device string) bool { return r.flashed(*r.update(device)) }) {
+	if slices.ContainsFunc(r.Failure.Blames, r.Flashed) {
 		return "the previous firmware"
 	}
 	return "what the devices were told before"
@@ -47,7 +47,7 @@ func rollBack(r Record, f Facts) Action {
 			return Action{Verb: Await, Step: -1, Message: "a write to " + name + " is still running; it is never killed"}
 		case r.told(name) && u.NoUndo != "":
 			stuck = append(stuck, name+": "+u.NoUndo)
-		case !r.flashed(*u):
+		case !r.Flashed(name):
 		case dev.runsNothingBut(u.From) && !r.mayHide(name, dev) || u.Rollback != inventory.RollbackNone:
 		default:
 			stuck = append(stuck, strings.TrimSuffix(name+": "+u.RollbackMessage, ": "))

@@ -35,14 +35,6 @@ func settings(u journal.Update, rollback bool) []inventory.Setting {
 	return out
 }
 
-func journalled(settings []inventory.Setting) []journal.Setting {
-	var out []journal.Setting
-	for _, s := range settings {
-		out = append(out, journal.Setting(s))
-	}
-	return out
-}
-
 // fitsSettings returns why the device must not be given its settings, nil when it may; again is true when the cause may be temporary. It
 // remembers what the device has, for the rollback.
 func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d inventory.Device) (failure *step.Failure, again bool) {
@@ -64,24 +56,29 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 		failure, _ := fail(step.ReadFailed, "%v", err)
 		return failure, true
 	}
-	known := x.prepare(u, all)
-	u.Resets = known.resets
-	for _, s := range settings(u, false) {
+	coming := u.Version != "" && string(d.Firmware.Running) != u.Version
+	want := plan.Configuration{Set: settings(u, false), ResetUnlisted: u.ResetUnlisted}
+	known := prepared{u.Resets, u.Before, x.target(u.Device).NoUndo}
+	// What a job that has told the device anything finds there is no longer what it had.
+	touched := x.job.Record.Touched(u.Device)
+	if touched {
+		want.ResetUnlisted = false
+	}
+	decided := plan.DecideConfiguration(want, all, coming)
+	if !touched {
+		known = prepare(decided, slices.Concat(want.Set, decided.Resets), all)
+	}
+	for _, s := range decided.Now {
 		if p := inventory.FindParameter(all, s.Name); p != nil && !p.Current.Known && !p.Next.Known {
 			return fail(step.ParameterInvalid, "the device reports neither what is in force nor what it stores for %s, so that success could not be verified; "+
 				"nothing was written", s.Name)
 		}
 	}
-	declared := settings(u, false)
-	now, _ := split(declared, all)
-	if u.Version == "" || d.Firmware.Running == inventory.Version(u.Version) {
-		now = declared // no other firmware is coming that could bring what is not known
-	}
 	if x.prepared == nil {
 		x.prepared = map[string]prepared{}
 	}
 	x.prepared[u.Device] = known
-	if len(inventory.Differing(declared, all)) == 0 && inventory.NeededFor(declared, all) == inventory.ActivateNone {
+	if len(decided.Changes) == 0 && len(decided.Later) == 0 {
 		return nil, false
 	}
 	if u.Version == "" || x.needs(u, d).Outcome == plan.UpToDate { // else that of the firmware was asked
@@ -89,44 +86,35 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 			return failure, again
 		}
 	}
-	if x.job.Record.Touched(u.Device) { // what the device has is judged when it is read back
+	if touched { // what the device has is judged when it is read back
 		return nil, false
 	}
-	if err := c.CheckConfiguration(ctx, d.Identity, driver.Configuration{Set: now}); err != nil {
+	if err := c.CheckConfiguration(ctx, d.Identity, driver.Configuration{Set: decided.Now}); err != nil {
 		if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
 			return fail(step.ParameterInvalid, "%v; nothing was written", err)
 		}
 		failure, _ := fail(step.ReadFailed, "check its settings: %v", err)
 		return failure, true
 	}
-	switch needs := inventory.NeededFor(now, all); {
-	case needs == inventory.ActivatePowerCycle:
+	if decided.Activation == inventory.ActivatePowerCycle {
+		var changes []string
+		for _, c := range decided.Changes {
+			changes = append(changes, c.Name+"="+c.Value)
+		}
 		return fail(step.PowerCycleRequired, "its settings would need a power cycle, which nothing here can do; change them by hand: %s",
-			strings.Join(spelled(inventory.Differing(now, all)), ", "))
-	case needs == inventory.ActivateReboot:
-		x.reboots = true
+			strings.Join(changes, ", "))
 	}
+	x.reboots = x.reboots || decided.Activation == inventory.ActivateReboot
 	if known.noUndo != "" && x.job.Record.RollbackRequired {
 		return fail(step.RollbackUnavailable, "%s, and the rollout policy requires that it can be rolled back", known.noUndo)
 	}
 	return nil, false
 }
 
-// prepare finds out which defaults the device gets, and what it had before. What a job left that no health gate found good is not what
-// it had, and once the job has told the device anything, what it says is no longer what it had.
-func (x *execution) prepare(u journal.Update, all []inventory.Parameter) prepared {
-	if x.job.Record.Touched(u.Device) {
-		return prepared{u.Resets, u.Before, x.target(u.Device).NoUndo}
-	}
-	var out prepared
-	declared := settings(journal.Update{Settings: u.Settings}, false)
-	if u.ResetUnlisted {
-		for _, name := range inventory.Unlisted(declared, all) {
-			s := inventory.Setting{Name: name, Value: inventory.FindParameter(all, name).Default.Value}
-			declared, out.resets = append(declared, s), append(out.resets, journal.Setting(s))
-		}
-	}
-	had := inventory.Undo(declared, all)
+// prepare finds out what the device had before it is told the declared settings. What a job left that no health gate found good is not
+// what it had; keepBefore knows that.
+func prepare(decided plan.ConfigurationDecision, declared []inventory.Setting, all []inventory.Parameter) prepared {
+	out := prepared{resets: journal.Settings(decided.Resets), before: journal.Settings(inventory.Undo(declared, all))}
 	var lost []string
 	for _, s := range inventory.Differing(declared, all) {
 		p := inventory.FindParameter(all, s.Name)
@@ -143,7 +131,6 @@ func (x *execution) prepare(u journal.Update, all []inventory.Parameter) prepare
 	if len(lost) > 0 {
 		out.noUndo = "its previous settings could not be restored: the device does not say what it stores for " + strings.Join(lost, ", ")
 	}
-	out.before = journalled(had)
 	return out
 }
 
@@ -196,14 +183,6 @@ func split(all []inventory.Setting, known []inventory.Parameter) (now, later []i
 		}
 	}
 	return now, later
-}
-
-func spelled(of []inventory.Setting) []string {
-	var out []string
-	for _, s := range of {
-		out = append(out, s.Name+"="+s.Value)
-	}
-	return out
 }
 
 // configure stores the settings of the device, or those that it had. It returns nil when the write goes on and this process does not
@@ -279,37 +258,35 @@ func (x *execution) lookAtSettings(ctx context.Context, u journal.Update, d inve
 	has.Lost = true
 	for _, s := range want {
 		p := inventory.FindParameter(all, s.Name)
-		missing := p == nil && (rollback || slices.Contains(u.Resets, journal.Setting(s)))
-		switch {
-		case missing:
-		case p == nil:
-			has.Unset, has.Unstored, has.Lost = append(has.Unset, "no "+s.Name), append(has.Unstored, "no "+s.Name), false
-		case p.Runs(s.Value) && (p.Stores(s.Value) || !p.Next.Known):
-		case p.Runs(s.Value): // and another value waits, to be in force after the next activation
-			waits := fmt.Sprintf("%s %s stored instead of %s", s.Name, p.Next, s.Value)
-			has.Unset, has.Unstored, has.Lost = append(has.Unset, waits), append(has.Unstored, waits), false
-		case !p.Current.Known && p.Stores(s.Value):
+		if p == nil {
+			if !rollback && !slices.Contains(u.Resets, journal.Setting(s)) {
+				has.Unset, has.Unstored, has.Lost = append(has.Unset, "no "+s.Name), append(has.Unstored, "no "+s.Name), false
+			}
+			continue
+		}
+		standing, had := p.Standing(s.Value)
+		differs := fmt.Sprintf("%s %s instead of %s", s.Name, had, s.Value)
+		switch standing {
+		case inventory.InForce:
+			continue
+		case inventory.Stored:
 			has.Doubted = true
 			if x.job.Record.Touched(u.Device) || x.leftOver(u) {
 				has.DoubtedNeed = max(has.DoubtedNeed, p.Needs)
 			}
-		default:
-			had := p.Current
-			if !had.Known {
-				had = p.Next
-			}
-			differs := fmt.Sprintf("%s %s instead of %s", s.Name, had, s.Value)
-			has.Unset, has.Lost = append(has.Unset, differs), has.Lost && p.Volatile
-			switch {
-			case p.Stores(s.Value):
-				has.Need = max(has.Need, p.NeedsFor(s.Value))
-			case !p.Next.Known:
+			continue
+		case inventory.Waiting:
+			has.Need = max(has.Need, p.NeedsFor(s.Value))
+		case inventory.Leaving:
+			differs = fmt.Sprintf("%s %s stored instead of %s", s.Name, had, s.Value)
+			has.Unstored = append(has.Unstored, differs)
+		case inventory.Missing:
+			if !p.Next.Known {
 				has.Unreported++
-				fallthrough
-			default:
-				has.Unstored = append(has.Unstored, differs)
 			}
+			has.Unstored = append(has.Unstored, differs)
 		}
+		has.Unset, has.Lost = append(has.Unset, differs), has.Lost && p.Volatile
 	}
 	has.Lost = has.Lost && len(has.Unset) > 0
 }

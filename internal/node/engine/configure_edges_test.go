@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,6 +89,7 @@ func TestVolatileSettingsOutliveEachReboot(t *testing.T) {
 		view := m.Run(told(m.Job("j", id), journal.Setting{Name: "VFS", Value: "8"}, journal.Setting{Name: "RT", Value: "1"}))
 		j := view.Job("uid-j")
 		assert.Equal(t, step.Complete, j.Record.Outcome, "%+v %+v", j.Record.Failure, j.Record.Rollback)
+		assert.Equal(t, "1", current(m, id, "RT"))
 	})
 }
 
@@ -108,6 +110,7 @@ func TestVolatileSettingsOutliveASlowBoot(t *testing.T) {
 		view := m.Run(told(m.Job("j", id), journal.Setting{Name: "RT", Value: "1"}))
 		j := view.Job("uid-j")
 		assert.Equal(t, step.Complete, j.Record.Outcome, "%+v %+v", j.Record.Failure, j.Record.Rollback)
+		assert.Equal(t, "1", current(m, id, "RT"))
 	})
 }
 
@@ -185,6 +188,18 @@ func TestGoodSettingsAreThoseBeforeTheFirstJob(t *testing.T) {
 	})
 }
 
+// onceSucceeded does something when the first step of the kind has succeeded.
+func onceSucceeded(m *enginetest.Machine, kind plan.Kind, do func()) {
+	done := false
+	m.OnSnapshot = func(s engine.Snapshot) {
+		is := func(st step.Step) bool { return st.Kind == kind && st.State == step.Succeeded }
+		if !done && slices.ContainsFunc(s.Job.Record.Steps, is) {
+			done = true
+			do()
+		}
+	}
+}
+
 func doubted(name, value string, needs inventory.Activation) inventory.Parameter {
 	return inventory.Parameter{Name: name, Next: inventory.Read(value), Needs: needs}
 }
@@ -210,16 +225,10 @@ func TestSettingsOutliveARestartOfTheSteps(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.ReadBackNIC(inventory.ActivateDeviceReset)
 		m.Sim.Give("nic0", doubted("A", "0", inventory.ActivateReboot))
-		done := false
-		m.OnSnapshot = func(s engine.Snapshot) {
-			for _, st := range s.Job.Record.Steps {
-				if st.Kind == plan.Configure && st.State == step.Succeeded && !done {
-					done = true
-					m.Sim.SetVersion("2")
-					m.Stop()
-				}
-			}
-		}
+		onceSucceeded(m, plan.Configure, func() {
+			m.Sim.SetVersion("2")
+			m.Stop()
+		})
 		j := m.Run(told(m.Job("j", id), journal.Setting{Name: "A", Value: "1"})).Job("uid-j")
 		assert.EqualValues(t, 1, j.Record.Restarts)
 		assert.Equal(t, 1, m.Sim.Count(drivertest.OpReboot, ""), "%s %+v", j.Record.Outcome, j.Record.Failure)
@@ -425,16 +434,10 @@ func TestWhatADeviceHadIsReadOnce(t *testing.T) {
 		id := m.ReadBackNIC(inventory.ActivateDeviceReset)
 		m.Sim.Give("nic0", number("VFS", "3", inventory.ActivateDeviceReset))
 		m.Sim.Unplugs("nic0", inventory.Setting{Name: "VFS", Value: "8"})
-		done := false
-		m.OnSnapshot = func(s engine.Snapshot) {
-			for _, st := range s.Job.Record.Steps {
-				if st.Kind == plan.Configure && st.State == step.Succeeded && !done {
-					done = true
-					m.Sim.SetVersion("2")
-					m.Stop()
-				}
-			}
-		}
+		onceSucceeded(m, plan.Configure, func() {
+			m.Sim.SetVersion("2")
+			m.Stop()
+		})
 		failed := requireFailed(t, m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "8"})), "j", step.Unhealthy, false)
 		assert.EqualValues(t, 1, failed.Record.Restarts)
 		assert.Equal(t, "3", current(m, id, "VFS"))
@@ -458,4 +461,40 @@ func TestSettingsAreStoredOnceMoreAndNoMore(t *testing.T) {
 		assert.Equal(t, 2, rounds)
 		assert.Equal(t, "3", current(m, id, "VFS"))
 	})
+}
+
+// They are so too where the host boots between its health check and its return to service.
+func TestVolatileSettingsOutliveABootBeforeTheRelease(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		v := number("RT", "0", inventory.ActivateNone)
+		v.Volatile = true
+		m.Sim.Give("nic0", v)
+		onceSucceeded(m, plan.Health, func() {
+			m.RebootWanted = true
+			m.Stop()
+		})
+		j := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "RT", Value: "1"})).Job("uid-j")
+		assert.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
+		assert.Equal(t, 2, m.Boot)
+		assert.Equal(t, "1", current(m, id, "RT"))
+	})
+}
+
+// Where a job changed firmware and settings of a device, which of the two was at fault is not known, and no image is accused by one node.
+func TestFirmwareAndSettingsTogetherAccuseNoImage(t *testing.T) {
+	for _, withSettings := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			id := m.ReadBackNIC(inventory.ActivateReboot)
+			j := m.Bad(m.Job("j", id), "nic0")
+			want := step.OfDevice
+			if withSettings {
+				m.Sim.Give("nic0", number("VFS", "3", inventory.ActivateReboot))
+				j, want = told(j, journal.Setting{Name: "VFS", Value: "8"}), step.OfNode
+			}
+			failed := requireFailed(t, m.Run(j), "j", step.Unhealthy, false)
+			assert.True(t, failed.Record.RolledBack())
+			assert.Equal(t, want, failed.Record.Evidence())
+		})
+	}
 }

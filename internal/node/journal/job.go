@@ -138,6 +138,15 @@ type Setting struct {
 	Value string `json:"value"`
 }
 
+// Settings are the settings as the journal has them.
+func Settings(of []inventory.Setting) []Setting {
+	var out []Setting
+	for _, s := range of {
+		out = append(out, Setting(s))
+	}
+	return out
+}
+
 // Desired is firmware that a device should run. It has no digest where no image is known.
 type Desired struct {
 	Version string `json:"version"`

@@ -6,8 +6,8 @@ func settings() []Mutant {
 	tests := []string{"internal/node/engine"}
 	const run = "Setting|Parameter|Volatile|GivenBack|Waits|Storing|GoodSettings|LostSettings|ReadOnce"
 	return []Mutant{
-		{What: "a value that waits behind the one in force is left", File: engine, Run: run,
-			Old: "case p.Runs(s.Value) && (p.Stores(s.Value) || !p.Next.Known):", New: "case p.Runs(s.Value):"},
+		{What: "a value that waits behind the one in force is left", File: "pkg/inventory/setting.go", Packages: tests, Run: run,
+			Old: "case p.Runs(value) && p.Next.Known && !p.Stores(value):", New: "case p.Runs(value) && p.Next.Known && p.Current.Value == value+\"!\":"},
 		{What: "what is stored and not reported in force is taken for activated", File: engine, Run: run,
 			Old: "has.DoubtedNeed = max(has.DoubtedNeed, p.Needs)", New: "has.DoubtedNeed = max(has.DoubtedNeed, 0)"},
 		{What: "what an earlier job changed is given back as it left it", File: engine, Run: run,
@@ -34,8 +34,8 @@ func settings() []Mutant {
 			Old: "(told.BootID == d.f.BootID || d.f.Kexec)", New: "(told.BootID != d.f.BootID || d.f.Kexec)"},
 		{What: "settings that are in force take the node out of service", File: "pkg/step/host.go", Packages: tests, Run: run,
 			Old: "u.Settings && !dev.configured()", New: "u.Settings"},
-		{What: "another value that waits is no change", File: "pkg/plan/configuration.go",
-			Old: "case p.Runs(s.Value) && (p.Stores(s.Value) || !p.Next.Known), ", New: "case p.Runs(s.Value), "},
-		{What: "a name that nothing brings is let through", File: "pkg/plan/configuration.go", Old: "if !firmwareComing {", New: "if firmwareComing {"},
+		{What: "keeping a value in force costs its activation", File: "pkg/plan/configuration.go",
+			Old: "needs = inventory.ActivateNone", New: "needs = p.Needs"},
+		{What: "a name that nothing brings is let through", File: "pkg/plan/configuration.go", Old: "if p != nil || !firmwareComing {", New: "if p != nil || firmwareComing {"},
 	}
 }
