@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -90,18 +91,21 @@ func (l *Lab) try(ctx context.Context, o DemoOptions, list []target, t trial) (*
 	return report, l.watch(ctx, newView(o.Screen, time.Now()), list)
 }
 
-// editRule edits the template rule of the target.
+// editRule edits the template rule of the target; the operator writes the template's status meanwhile.
 func (l *Lab) editRule(ctx context.Context, list []target, t target) error {
 	template := fleetTemplate(list)
-	if err := l.admin.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
-		return fmt.Errorf("read template: %w", err)
-	}
-	for i := range template.Spec.Rules {
-		if rule := &template.Spec.Rules[i]; rule.Name == t.rule {
-			rule.Version, rule.SourceRef.Name = t.image.Version, t.sourceName()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := l.admin.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
+			return err
 		}
-	}
-	if err := l.admin.Update(ctx, template); err != nil {
+		for i := range template.Spec.Rules {
+			if rule := &template.Spec.Rules[i]; rule.Name == t.rule {
+				rule.Version, rule.SourceRef.Name = t.image.Version, t.sourceName()
+			}
+		}
+		return l.admin.Update(ctx, template)
+	})
+	if err != nil {
 		return fmt.Errorf("edit template: %w", err)
 	}
 	return nil
