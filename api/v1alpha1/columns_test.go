@@ -60,12 +60,12 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 
 func templatesInUse() []client.Object {
 	done, failing, fresh := validTemplate(), validTemplate(), validTemplate()
-	done.Status = v1alpha1.FirmwareTemplateStatus{
+	done.Status = v1alpha1.TemplateStatus{
 		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 6, UpToDate: 6}, Devices: v1alpha1.TemplateDevices{Matched: 18, UpToDate: 18},
 		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "18 of 18 devices run their firmware"),
 	}
 	failing.Name = "storage"
-	failing.Status = v1alpha1.FirmwareTemplateStatus{
+	failing.Status = v1alpha1.TemplateStatus{
 		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 40, UpToDate: 33, OutOfDate: 6},
 		Devices:    v1alpha1.TemplateDevices{Matched: 322, UpToDate: 312, OutOfDate: 8, Failed: 1, Conflicting: 2},
 		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "312 of 320 devices run their firmware; 1 failed"),

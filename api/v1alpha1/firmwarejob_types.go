@@ -52,9 +52,9 @@ type FirmwareJobSpec struct {
 // has steps. Only persons make jobs of another type than Update.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="task is immutable; create a new job"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Backup' || has(self.devices) == (self.type in ['Update', 'Restore'])",message="a job of type Update or Restore lists its devices, one of type Backup may, and one of type Steps has none",fieldPath=".devices"
-// +kubebuilder:validation:XValidation:rule="self.type != 'Update' || !has(self.devices) || self.devices.all(d, has(d.uniqueID) && has(d.version) && has(d.digest))",message="each device of a job of type Update has a uniqueID, a version and a digest",fieldPath=".devices"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Update' || !has(self.devices) || self.devices.all(d, has(d.uniqueID) && has(d.version) == has(d.digest) && (has(d.digest) || has(d.configuration)))",message="each device of a job of type Update has a uniqueID, and a version with its digest, a configuration, or all of them",fieldPath=".devices"
 // +kubebuilder:validation:XValidation:rule="self.type != 'Backup' || !has(self.devices) || self.devices.all(d, !has(d.version) && !has(d.digest))",message="a job of type Backup names its devices only; it archives what they run",fieldPath=".devices"
-// +kubebuilder:validation:XValidation:rule="self.type == 'Update' || !has(self.devices) || self.devices.all(d, !has(d.model) && !has(d.origin) && !has(d.fromVersion) && !has(d.rollbackDigest) && !has(d.rollbackSource))",message="only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest or a rollbackSource",fieldPath=".devices"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Update' || !has(self.devices) || self.devices.all(d, !has(d.model) && !has(d.origin) && !has(d.fromVersion) && !has(d.rollbackDigest) && !has(d.rollbackSource) && !has(d.configuration))",message="only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest, a rollbackSource or a configuration",fieldPath=".devices"
 // +kubebuilder:validation:XValidation:rule="!has(self.devices) || self.devices.all(d, !has(d.rollbackSource) || has(d.rollbackDigest))",message="a rollbackSource needs the rollbackDigest of the image in it",fieldPath=".devices"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Steps' ? has(self.steps) : !has(self.steps)",message="a job of type Steps lists its steps; any other type has none",fieldPath=".steps"
 type JobTask struct {
@@ -166,13 +166,13 @@ type TaskDevice struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	FromVersion string `json:"fromVersion,omitempty"`
-	// version that should run after the job. Required in an Update. A Restore takes the newest image of it in the archive; without
+	// version that should run after the job. Absent in an Update that only changes settings. A Restore takes the newest image of it in the archive; without
 	// version and digest, the last that was good: what a rollback would restore, or else the newest one that does not run.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
-	// digest of the image. Required in an Update. In a Restore, that of the image in the archive.
+	// digest of the image. Required with a version in an Update. In a Restore, that of the image in the archive.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest Digest `json:"digest,omitempty"`
@@ -187,6 +187,11 @@ type TaskDevice struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	RollbackSource string `json:"rollbackSource,omitempty"`
+	// configuration is the digest of the settings that the device gets, which are those of the NodeDevice when the job begins; the daemon
+	// refuses others. Absent if its settings are left as they are.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	Configuration Digest `json:"configuration,omitempty"`
 }
 
 // RequestedStep is one step of a Steps job.

@@ -84,14 +84,14 @@ type FirmwareRule struct {
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
 }
 
-// FirmwareTemplateStatus is written by the operator. While the template keeps changing, the counters may lag by up to 30 seconds and the
+// TemplateStatus is the status of a FirmwareTemplate or a ConfigurationTemplate. It is written by the operator. While the template keeps changing, the counters may lag by up to 30 seconds and the
 // conditions by a second.
-type FirmwareTemplateStatus struct {
+type TemplateStatus struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (a device matches, and every assigned one runs its desired firmware) and, while they are True, Reconciling, Stalled
+	// conditions: Ready (a device matches, and every assigned one is as it should be) and, while they are True, Reconciling, Stalled
 	// and Conflict.
 	// +optional
 	// +listType=map
@@ -104,7 +104,7 @@ type FirmwareTemplateStatus struct {
 	// devices counts the devices that a rule of the template matches.
 	// +optional
 	Devices TemplateDevices `json:"devices"`
-	// assignedDevices are the first 50 devices, in order of name, that the template assigns firmware to; the counters above are
+	// assignedDevices are the first 50 devices, in order of name, that the template assigns firmware or settings to; the counters above are
 	// complete.
 	// +optional
 	// +listType=atomic
@@ -113,12 +113,12 @@ type FirmwareTemplateStatus struct {
 	AssignedDevices []string `json:"assignedDevices,omitempty"`
 }
 
-// TemplateNodes counts nodes. On those that are neither upToDate nor outOfDate the template decides nothing.
+// TemplateNodes counts nodes. A device is up to date if it runs the desired version or has the desired settings. On those that are neither upToDate nor outOfDate the template decides nothing.
 type TemplateNodes struct {
 	// selected by label and machine model.
 	// +optional
 	Selected int32 `json:"selected"`
-	// upToDate nodes run the desired version on every assigned device.
+	// upToDate nodes have only upToDate ones of the assigned devices.
 	// +optional
 	UpToDate int32 `json:"upToDate"`
 	// outOfDate nodes have a device of the outOfDate ones.
@@ -132,14 +132,14 @@ type TemplateDevices struct {
 	// matched by a rule of the template.
 	// +optional
 	Matched int32 `json:"matched"`
-	// upToDate devices are assigned and run the desired version.
+	// upToDate devices are assigned, and run the desired version or have the desired settings.
 	// +optional
 	UpToDate int32 `json:"upToDate"`
-	// outOfDate devices do not run the desired version, whatever the cause. All are assigned but those that a pin which matches nothing
+	// outOfDate devices do not, whatever the cause. All are assigned but those that a pin which matches nothing
 	// may mean: they are blocked before that.
 	// +optional
 	OutOfDate int32 `json:"outOfDate"`
-	// failed are those of outOfDate whose last update to the desired image failed.
+	// failed are those of outOfDate whose last update to the desired image, or change to the desired settings, failed.
 	// +optional
 	Failed int32 `json:"failed"`
 	// blocked are those of outOfDate that cannot be updated now, for example because there is no image for the board, the source
@@ -175,7 +175,7 @@ type FirmwareTemplate struct {
 	// status counts the matched devices and how far their updates are. Written by the operator.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
-	Status FirmwareTemplateStatus `json:"status,omitzero"`
+	Status TemplateStatus `json:"status,omitzero"`
 }
 
 // FirmwareTemplateList is a list of FirmwareTemplate.

@@ -26,6 +26,7 @@ var (
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&FirmwareTemplate{}, &FirmwareTemplateList{},
+		&ConfigurationTemplate{}, &ConfigurationTemplateList{},
 		&FirmwareSource{}, &FirmwareSourceList{},
 		&FirmwareCatalog{}, &FirmwareCatalogList{},
 		&FirmwareQuarantine{}, &FirmwareQuarantineList{},

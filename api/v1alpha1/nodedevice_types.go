@@ -8,7 +8,7 @@ import (
 )
 
 // NodeDeviceSpec names the node a device is in and what should run on it.
-// +kubebuilder:validation:XValidation:rule="has(self.firmware) == has(self.origin)",message="firmware and origin must be set together",fieldPath=".origin"
+// +kubebuilder:validation:XValidation:rule="(has(self.firmware) || has(self.configuration)) == has(self.origin)",message="firmware or configuration must be set together with origin",fieldPath=".origin"
 type NodeDeviceSpec struct {
 	// nodeName is the Node the device is in. Written once by the node's daemon; immutable.
 	// +required
@@ -16,8 +16,8 @@ type NodeDeviceSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeName is immutable"
 	NodeName string `json:"nodeName,omitempty"`
-	// origin lists the objects that the desired firmware comes from: the template or pin that assigned it, then the source of the image. At
-	// most 4. Absent if no template or pin matches. Written only by the operator.
+	// origin lists the objects that the desired firmware and settings come from: the template or pin that assigned the firmware, the source
+	// of its image, and the template that assigned the settings. At most 4. Absent if no template or pin matches. Written only by the operator.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -26,6 +26,9 @@ type NodeDeviceSpec struct {
 	// firmware that should run. Absent if no template or pin matches. Written only by the operator.
 	// +optional
 	Firmware *DesiredFirmware `json:"firmware,omitempty"`
+	// configuration are the settings that should be in force. Absent if no ConfigurationTemplate matches. Written only by the operator.
+	// +optional
+	Configuration *DesiredConfiguration `json:"configuration,omitempty"`
 }
 
 // DesiredFirmware is the firmware one device should run.
@@ -140,6 +143,62 @@ type NodeDeviceStatus struct {
 	// Absent if nothing is blocked.
 	// +optional
 	Failure *DeviceFailure `json:"failure,omitempty"`
+	// configuration says how far the device has the settings of spec.configuration. Absent where none are desired, and until the daemon has
+	// read the parameters of the device.
+	// +optional
+	Configuration *ObservedConfiguration `json:"configuration,omitempty"`
+	// parameters are those that spec.configuration names, and those of the others that are not as it says, as the device has them. At most
+	// 160.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=160
+	Parameters []ObservedParameter `json:"parameters,omitempty"`
+}
+
+// ConfigurationState says whether the desired settings are in force.
+// +kubebuilder:validation:Enum=UpToDate;OutOfDate;Invalid
+type ConfigurationState string
+
+// The states of a configuration.
+const (
+	// ConfigurationUpToDate: all that the device reports is as desired.
+	ConfigurationUpToDate ConfigurationState = "UpToDate"
+	// ConfigurationOutOfDate: a setting is not in force.
+	ConfigurationOutOfDate ConfigurationState = "OutOfDate"
+	// ConfigurationInvalid: the device does not take the settings. Ready says why.
+	ConfigurationInvalid ConfigurationState = "Invalid"
+)
+
+// ObservedConfiguration says how far a device has its desired settings.
+type ObservedConfiguration struct {
+	// state is UpToDate, OutOfDate, or Invalid where the device does not take the settings: then its condition Ready says why.
+	// +required
+	State ConfigurationState `json:"state,omitempty"`
+	// activation is the most disruptive one that those of the settings need which are not in force. Absent where all are.
+	// +optional
+	Activation ActivationKind `json:"activation,omitempty"`
+	// failure is the last change to the desired settings that failed; it keeps them from the device until others are desired, or a person
+	// requests a retry in the spec of the NodeFirmware. Its digest is that of the settings. Absent if nothing is kept away.
+	// +optional
+	Failure *DeviceFailure `json:"failure,omitempty"`
+}
+
+// ObservedParameter is one parameter of a device.
+type ObservedParameter struct {
+	// name of the parameter: that of the setting, such as numVFs, or as the device's tool spells it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Name string `json:"name,omitempty"`
+	// current value in force. Absent where the device does not report it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Current *string `json:"current,omitempty"`
+	// next is the value that the device stores, and that is in force after the next activation. Absent where the device does not report it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Next *string `json:"next,omitempty"`
 }
 
 // DevicePort is one port of a network adapter.

@@ -8,22 +8,24 @@ import (
 )
 
 // OriginKind is the kind of an object that what a device should be comes from.
-// +kubebuilder:validation:Enum=FirmwareTemplate;NodeFirmware;FirmwareSource
+// +kubebuilder:validation:Enum=FirmwareTemplate;ConfigurationTemplate;NodeFirmware;FirmwareSource
 type OriginKind string
 
-// The kinds of objects that firmware comes from.
+// The kinds of objects that firmware and settings come from.
 const (
 	// OriginTemplate is a FirmwareTemplate with one of its rules.
 	OriginTemplate OriginKind = "FirmwareTemplate"
+	// OriginConfiguration is a ConfigurationTemplate with one of its rules.
+	OriginConfiguration OriginKind = "ConfigurationTemplate"
 	// OriginPin is the NodeFirmware of the node with one of its pins.
 	OriginPin OriginKind = "NodeFirmware"
 	// OriginSource is the FirmwareSource that the image is from.
 	OriginSource OriginKind = "FirmwareSource"
 )
 
-// Origin names one object that the desired firmware of a device comes from, and the part of it that matters.
+// Origin names one object that the desired firmware or settings of a device come from, and the part of it that matters.
 type Origin struct {
-	// kind of the object: FirmwareTemplate, NodeFirmware (for a pin) or FirmwareSource.
+	// kind of the object: FirmwareTemplate, ConfigurationTemplate, NodeFirmware (for a pin) or FirmwareSource.
 	// +required
 	Kind OriginKind `json:"kind,omitempty"`
 	// name of the object.
@@ -44,8 +46,8 @@ type Origin struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Rule string `json:"rule,omitempty"`
-	// hash is that of the content that matters: version and source of the rule or pin, or the image of the source, of whose
-	// digest it is the first digits. Absent while there is no image.
+	// hash is that of the content that matters: version and source of the rule or pin, the settings of the rule, or the image of the
+	// source, of whose digest it is the first digits. Absent while there is no image.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
@@ -64,9 +66,14 @@ func ImageHash(d Digest) string {
 	return hex[:min(len(hex), 16)]
 }
 
-// AssignedBy is the template or pin of an origin; nil when it names none.
+// AssignedBy is the template or pin that firmware comes from; nil when the origin names none.
 func AssignedBy(origin []Origin) *Origin {
-	return findOrigin(origin, func(o Origin) bool { return o.Kind != OriginSource })
+	return findOrigin(origin, func(o Origin) bool { return o.Kind == OriginTemplate || o.Kind == OriginPin })
+}
+
+// ConfiguredBy is the template that settings come from; nil when the origin names none.
+func ConfiguredBy(origin []Origin) *Origin {
+	return findOrigin(origin, func(o Origin) bool { return o.Kind == OriginConfiguration })
 }
 
 // ImageFrom is the source of an origin; nil when it names none.
@@ -107,7 +114,7 @@ const (
 
 // ObsoleteReference is an object that running firmware came from and that is not as it was.
 type ObsoleteReference struct {
-	// kind of the object: FirmwareTemplate, NodeFirmware or FirmwareSource.
+	// kind of the object: FirmwareTemplate, ConfigurationTemplate, NodeFirmware or FirmwareSource.
 	// +required
 	Kind OriginKind `json:"kind,omitempty"`
 	// name of the object.

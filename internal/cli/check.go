@@ -33,7 +33,7 @@ func checkTemplate(t v1alpha1.FirmwareTemplate) []document.Problem {
 }
 
 // checkConfiguration is checkTemplate for settings.
-func checkConfiguration(t ConfigurationTemplate) []document.Problem {
+func checkConfiguration(t v1alpha1.ConfigurationTemplate) []document.Problem {
 	c := &checker{}
 	c.template(t.Name, t.Spec.State, len(t.Spec.Rules))
 	names := map[string]bool{}
@@ -61,7 +61,7 @@ func checkConfiguration(t ConfigurationTemplate) []document.Problem {
 			parameters[p.Name] = true
 		}
 	}
-	if _, err := match.NewConfigurationTemplate(&t, &t.Spec); err != nil {
+	if _, err := match.NewConfigurationTemplate(&t); err != nil {
 		c.report("spec.nodeSelector", err.Error())
 	}
 	return c.problems

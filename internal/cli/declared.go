@@ -68,7 +68,7 @@ func (d Documents) configurations(found host.Inventory, labels map[string]string
 	var templates []*match.Template
 	machine := machineOf(found)
 	for i := range d.Configurations {
-		t, err := match.NewConfigurationTemplate(&d.Configurations[i], &d.Configurations[i].Spec)
+		t, err := match.NewConfigurationTemplate(&d.Configurations[i])
 		if err != nil {
 			return nil, fmt.Errorf("ConfigurationTemplate %s: %w", d.Configurations[i].Name, err)
 		}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/document"
@@ -20,15 +18,8 @@ import (
 // Documents holds the desired firmware, its sources and the desired settings as read from files.
 type Documents struct {
 	Templates      []v1alpha1.FirmwareTemplate
-	Configurations []ConfigurationTemplate
+	Configurations []v1alpha1.ConfigurationTemplate
 	Sources        []v1alpha1.FirmwareSource
-}
-
-// ConfigurationTemplate is a document of desired settings.
-type ConfigurationTemplate struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitzero"`
-	Spec              v1alpha1.ConfigurationTemplateSpec `json:"spec,omitzero"`
 }
 
 // Load reads the FirmwareTemplates, ConfigurationTemplates and FirmwareSources of the files. Every problem is reported with its file and line.
@@ -61,7 +52,7 @@ func (d *Documents) document(h document.Header, raw []byte) []document.Problem {
 		d.Templates = append(d.Templates, t)
 		return problems
 	case "ConfigurationTemplate":
-		var t ConfigurationTemplate
+		var t v1alpha1.ConfigurationTemplate
 		problems := append(document.Strict(raw, &t), checkConfiguration(t)...)
 		d.Configurations = append(d.Configurations, t)
 		return problems

@@ -110,7 +110,7 @@ func ApplyNodeConditions(ctx context.Context, c client.Client, name string, all 
 
 // ApplyTemplate writes the status of a template, and returns the version it left. The template controller of the operator
 // does so. It fails with a conflict when the template is not in the version that was read.
-func ApplyTemplate(ctx context.Context, c client.Client, t *v1alpha1.FirmwareTemplate, s v1alpha1.FirmwareTemplateStatus) (string, error) {
+func ApplyTemplate(ctx context.Context, c client.Client, t *v1alpha1.FirmwareTemplate, s v1alpha1.TemplateStatus) (string, error) {
 	part := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: t.Name, ResourceVersion: t.ResourceVersion}, Status: s}
 	err := apply(ctx, c, FieldOwnerAssignment, part, "status of firmware template "+t.Name)
 	return part.ResourceVersion, err

@@ -172,7 +172,7 @@ func (c cluster) fullTemplate() {
 	}}}}
 	c.create(o)
 	name := func(i int) string { return long(253, i) }
-	_, err := fieldset.ApplyTemplate(c.Context(), c, o, v1alpha1.FirmwareTemplateStatus{
+	_, err := fieldset.ApplyTemplate(c.Context(), c, o, v1alpha1.TemplateStatus{
 		Conditions:      verbose(v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionConflict),
 		AssignedDevices: filled(c.T, 50, unbounded, name),
 	})

@@ -141,7 +141,7 @@ func fleet(t *testing.T, c client.Client) {
 		Spec: v1alpha1.FirmwareTemplateSpec{Rules: []v1alpha1.FirmwareRule{{
 			Name: "cx6dx", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: "22.41.1000", SourceRef: v1alpha1.SourceReference{Name: "cx6dx-2241"},
 		}}},
-		Status: v1alpha1.FirmwareTemplateStatus{
+		Status: v1alpha1.TemplateStatus{
 			ObservedGeneration: 1, Devices: v1alpha1.TemplateDevices{Matched: 4, UpToDate: 1, OutOfDate: 2, Failed: 1},
 			Conditions: []metav1.Condition{not(condition(v1alpha1.ConditionReady, v1alpha1.ReasonProgressing, "1 of 4 devices run their firmware."))},
 		},

@@ -79,18 +79,15 @@ func NewTemplate(t *v1alpha1.FirmwareTemplate) (*Template, error) {
 	return out, err
 }
 
-// originConfiguration is the kind of a ConfigurationTemplate, which no device in a cluster has as an origin yet.
-const originConfiguration v1alpha1.OriginKind = "ConfigurationTemplate"
-
 // NewConfigurationTemplate is NewTemplate for settings.
-func NewConfigurationTemplate(o metav1.Object, spec *v1alpha1.ConfigurationTemplateSpec) (*Template, error) {
-	out, err := newTemplate(o, spec.State, spec.NodeSelector, spec.Machine)
+func NewConfigurationTemplate(o *v1alpha1.ConfigurationTemplate) (*Template, error) {
+	out, err := newTemplate(o, o.Spec.State, o.Spec.NodeSelector, o.Spec.Machine)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range spec.Rules {
+	for _, r := range o.Spec.Rules {
 		out.Rules = append(out.Rules, &Rule{
-			Party: Party{Kind: originConfiguration, Name: out.Name, Rule: r.Name},
+			Party: Party{Kind: v1alpha1.OriginConfiguration, Name: out.Name, Rule: r.Name},
 			UID:   out.UID, Generation: out.Generation, Policy: cmp.Or(r.Policy, v1alpha1.PolicyApply),
 			Configuration: desired.Configuration(r.DesiredConfiguration), Selector: NewSelector(r.Selector),
 		})

@@ -206,7 +206,7 @@ func collector(t *testing.T, leads bool) prometheus.Collector {
 			Conditions: []metav1.Condition{{Type: "Complete", Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(900, 0)}},
 			StartTime:  ptr.To(metav1.Unix(1, 0)),
 		}},
-		&v1alpha1.FirmwareTemplate{ObjectMeta: name("cx6"), Status: v1alpha1.FirmwareTemplateStatus{
+		&v1alpha1.FirmwareTemplate{ObjectMeta: name("cx6"), Status: v1alpha1.TemplateStatus{
 			Nodes:   v1alpha1.TemplateNodes{Selected: 24, UpToDate: 7, OutOfDate: 8},
 			Devices: v1alpha1.TemplateDevices{UpToDate: 5, OutOfDate: 12, Failed: 2, Blocked: 1, Conflicting: 6},
 		}},

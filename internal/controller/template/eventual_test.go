@@ -465,7 +465,7 @@ func (w *world) ApplyPins(_ context.Context, n *v1alpha1.NodeFirmware, all []met
 	})
 }
 
-func (w *world) ApplyTemplateStatus(_ context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.FirmwareTemplateStatus) (string, error) {
+func (w *world) ApplyTemplateStatus(_ context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.TemplateStatus) (string, error) {
 	return w.write(t, func(now client.Object) bool { return now.GetResourceVersion() == t.ResourceVersion }, func(now client.Object) {
 		now.(*v1alpha1.FirmwareTemplate).Status = s
 	})

@@ -105,7 +105,7 @@ func (s *store) ApplyPins(context.Context, *v1alpha1.NodeFirmware, []metav1.Cond
 	return "", fmt.Errorf("apply pins: no node has any")
 }
 
-func (s *store) ApplyTemplateStatus(_ context.Context, t *v1alpha1.FirmwareTemplate, st v1alpha1.FirmwareTemplateStatus) (string, error) {
+func (s *store) ApplyTemplateStatus(_ context.Context, t *v1alpha1.FirmwareTemplate, st v1alpha1.TemplateStatus) (string, error) {
 	s.templateWrites++
 	o := t.DeepCopy()
 	o.Status, o.ResourceVersion = st, s.next()

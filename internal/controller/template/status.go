@@ -77,8 +77,8 @@ func turns(old, next []metav1.Condition) bool {
 	return len(old) != len(next) || slices.ContainsFunc(next, func(c metav1.Condition) bool { return turned(old, c) })
 }
 
-func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alpha1.FirmwareTemplateStatus {
-	return v1alpha1.FirmwareTemplateStatus{
+func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alpha1.TemplateStatus {
+	return v1alpha1.TemplateStatus{
 		ObservedGeneration: t.Generation,
 		Conditions:         status.Template(o.Name, t, o.Status.Conditions, r.now()),
 		Nodes:              v1alpha1.TemplateNodes{Selected: t.Nodes, UpToDate: t.NodesApplied, OutOfDate: t.NodesNotApplied},
@@ -90,7 +90,7 @@ func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alp
 }
 
 // reportTemplate emits one Warning when a template gets into a conflict or has an invalid spec.
-func (r *Reconciler) reportTemplate(o *v1alpha1.FirmwareTemplate, next v1alpha1.FirmwareTemplateStatus) {
+func (r *Reconciler) reportTemplate(o *v1alpha1.FirmwareTemplate, next v1alpha1.TemplateStatus) {
 	for _, kind := range []string{v1alpha1.ConditionConflict, v1alpha1.ConditionStalled} {
 		now := meta.FindStatusCondition(next.Conditions, kind)
 		if now == nil || !turned(o.Status.Conditions, *now) {
@@ -116,7 +116,7 @@ type Writer interface {
 	// ApplyPins sets the condition of a NodeFirmware about its pins to that of the given list.
 	ApplyPins(ctx context.Context, n *v1alpha1.NodeFirmware, all []metav1.Condition) (version string, err error)
 	// ApplyTemplateStatus sets the status of a template. It refuses a template in another version.
-	ApplyTemplateStatus(ctx context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.FirmwareTemplateStatus) (version string, err error)
+	ApplyTemplateStatus(ctx context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.TemplateStatus) (version string, err error)
 }
 
 // Applier is the Writer that uses server-side apply.
@@ -141,7 +141,7 @@ func (a *Applier) ApplyPins(ctx context.Context, n *v1alpha1.NodeFirmware, all [
 }
 
 // ApplyTemplateStatus is the Writer's.
-func (a *Applier) ApplyTemplateStatus(ctx context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.FirmwareTemplateStatus) (string, error) {
+func (a *Applier) ApplyTemplateStatus(ctx context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.TemplateStatus) (string, error) {
 	return fieldset.ApplyTemplate(ctx, a.Client, t, s)
 }
 
