@@ -138,6 +138,9 @@ func (c *DesiredConfiguration) Digest() Digest {
 	return Digest("sha256:" + hex.EncodeToString(sum[:]))
 }
 
+// SettingsVersion is what settings are called where an image has its version.
+func SettingsVersion(d Digest) string { return "settings " + ImageHash(d)[:min(len(ImageHash(d)), 8)] }
+
 // ConfigurationTemplate says which settings should be in force on which devices.
 //
 // +kubebuilder:object:root=true

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
@@ -98,11 +99,12 @@ func (d declared) plan(out *PlannedDevice, firmwareComing bool) (decided plan.Co
 		out.SettingsReason = strings.Join(strings.Fields(strings.TrimSuffix(d.err.Error(), ": "+driver.ErrNotSupported.Error())), " ")
 		return decided, false
 	}
-	decided = plan.DecideConfiguration(*r.Configuration, d.all, firmwareComing)
+	want := *desired.Configuration(*r.Configuration)
+	decided = plan.DecideConfiguration(want, d.all, firmwareComing)
 	for _, c := range decided.Changes {
 		out.Settings = append(out.Settings, PlannedSetting{Name: c.Name, Current: known(c.Had), To: c.Value, Activation: c.Needs.String()})
 	}
-	for _, s := range r.Configuration.Set {
+	for _, s := range want.Set {
 		if slices.Contains(decided.Later, s.Name) {
 			out.Settings = append(out.Settings, PlannedSetting{Name: s.Name, To: s.Value})
 		}

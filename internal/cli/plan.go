@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/sourcefile"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
@@ -196,7 +197,7 @@ func planSettings(d inventory.Device, out *PlannedDevice, due *assignment, has d
 			out.Reason = settingsText(decided.Activation)
 		}
 	}
-	due.configuration = has.rules[0].Configuration
+	due.configuration = desired.Configuration(*has.rules[0].Configuration)
 	if out.Via != "" { // what only the last version brings waits for it
 		without := *due.configuration
 		without.Set = slices.DeleteFunc(slices.Clone(without.Set), func(s inventory.Setting) bool { return slices.Contains(decided.Later, s.Name) })

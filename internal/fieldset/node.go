@@ -35,20 +35,18 @@ func ApplyObservation(ctx context.Context, c client.Client, name string, s v1alp
 	return apply(ctx, c, v1alpha1.FieldOwnerDaemon, &v1alpha1.NodeDevice{ObjectMeta: named(name), Status: s}, "status of node device "+name)
 }
 
-// ApplyDesired writes spec.origin and spec.firmware of a device, or removes them when the firmware is nil, and returns the version it left. The
-// template controller of the operator does so. It fails with a conflict when the device has another uid, which keeps it from
+// ApplyDesired writes spec.origin, spec.firmware and spec.configuration of a device, or removes what is not desired, and returns the
+// version it left. The template controller of the operator does so. It fails with a conflict when the device has another uid, which keeps it from
 // creating a device that is gone.
-func ApplyDesired(ctx context.Context, c client.Client, d *v1alpha1.NodeDevice, origin []v1alpha1.Origin, f *v1alpha1.DesiredFirmware) (string, error) {
-	part := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: d.Name, UID: d.UID}}
-	if f != nil {
-		part.Spec = v1alpha1.NodeDeviceSpec{Origin: origin, Firmware: f}
-	}
+func ApplyDesired(ctx context.Context, c client.Client, d *v1alpha1.NodeDevice, desired v1alpha1.NodeDeviceSpec) (string, error) {
+	desired.NodeName = "" // the daemon's
+	part := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: d.Name, UID: d.UID}, Spec: desired}
 	body, err := Configuration(c, part)
 	if err == nil {
 		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(FieldOwnerAssignment), client.ForceOwnership)
 	}
 	if err != nil {
-		return "", fmt.Errorf("apply firmware of node device %s: %w", d.Name, conflictOfUID(err, d.Name))
+		return "", fmt.Errorf("apply desired state of node device %s: %w", d.Name, conflictOfUID(err, d.Name))
 	}
 	return body.GetResourceVersion(), nil
 }
@@ -110,10 +108,15 @@ func ApplyNodeConditions(ctx context.Context, c client.Client, name string, all 
 
 // ApplyTemplate writes the status of a template, and returns the version it left. The template controller of the operator
 // does so. It fails with a conflict when the template is not in the version that was read.
-func ApplyTemplate(ctx context.Context, c client.Client, t *v1alpha1.FirmwareTemplate, s v1alpha1.TemplateStatus) (string, error) {
-	part := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: t.Name, ResourceVersion: t.ResourceVersion}, Status: s}
-	err := apply(ctx, c, FieldOwnerAssignment, part, "status of firmware template "+t.Name)
-	return part.ResourceVersion, err
+func ApplyTemplate(ctx context.Context, c client.Client, t client.Object, s v1alpha1.TemplateStatus) (string, error) {
+	is := metav1.ObjectMeta{Name: t.GetName(), ResourceVersion: t.GetResourceVersion()}
+	var part client.Object = &v1alpha1.FirmwareTemplate{ObjectMeta: is, Status: s}
+	what := "status of firmware template "
+	if _, settings := t.(*v1alpha1.ConfigurationTemplate); settings {
+		part, what = &v1alpha1.ConfigurationTemplate{ObjectMeta: is, Status: s}, "status of configuration template "
+	}
+	err := apply(ctx, c, FieldOwnerAssignment, part, what+t.GetName())
+	return part.GetResourceVersion(), err
 }
 
 // The field managers of a maintenance that the operator carries out. The daemon and the operator have others for the rest of a

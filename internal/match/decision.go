@@ -15,9 +15,9 @@ type Action int
 const (
 	// Keep leaves it as it is.
 	Keep Action = iota
-	// Assign writes Decision.Firmware.
+	// Assign writes Decision.Firmware and Decision.Configuration.
 	Assign
-	// Remove takes it away.
+	// Remove takes both away.
 	Remove
 )
 
@@ -26,13 +26,15 @@ type Decision struct {
 	// UID of the device the decision is about; an object of the same name with another uid is another device.
 	UID    string
 	Action Action
-	// Firmware is spec.firmware and spec.origin once the action is done; nil where nothing is assigned. It is read-only.
+	// Firmware is spec.firmware and its part of spec.origin once the action is done; nil where none is assigned. It is read-only.
 	Firmware *Assigned
+	// Configuration is spec.configuration and its part of spec.origin, likewise.
+	Configuration *Configured
 	// Verdict is what the device needs to run Firmware, by what was last read from it: a device that cannot be read now
 	// is judged as it was when it could.
 	Verdict plan.Decision
-	// Conflict lists every party that claims the device, in order, when there are several. Nothing changes then: the
-	// last assignment stays, also when the object it came from is gone.
+	// Conflict lists every party that claims the device, in order, when there are several for its firmware or for its settings. Nothing
+	// changes then: the last assignment stays, also when the object it came from is gone.
 	Conflict []Party
 	// Blocked says why Firmware cannot be planned at present; nil when it can be, or when there is nothing to plan.
 	Blocked *Block
@@ -41,9 +43,7 @@ type Decision struct {
 // Done reports whether nothing has to be written to the spec of the device, which may be newer than the one the decision was
 // made from.
 func (d Decision) Done(o *v1alpha1.NodeDevice) bool {
-	current := AssignedTo(o)
-	return d.Action == Keep || current == nil && d.Firmware == nil ||
-		current != nil && d.Firmware != nil && sameAssignment(current, d.Firmware)
+	return d.Action == Keep || sameAssignment(AssignedTo(o), d.Firmware) && sameConfigured(ConfiguredTo(o), d.Configuration)
 }
 
 // Block says why an assigned firmware cannot be planned.
@@ -73,7 +73,7 @@ func (ix *Index) decide(d *device) (Decision, bool) {
 	}
 	if why := d.node.otherMachine; why != "" {
 		return Decision{
-			Firmware: d.current, Verdict: plan.Decide(desired.Of(d.current.Desired(), d.node.retry), d.observed.Facts),
+			Firmware: d.current, Configuration: d.configured, Verdict: plan.Decide(desired.Of(d.current.Desired(), d.node.retry), d.observed.Facts),
 			Blocked: &Block{Reason: v1alpha1.ReasonHardwareChanged, Message: why},
 		}, true
 	}
@@ -83,7 +83,7 @@ func (ix *Index) decide(d *device) (Decision, bool) {
 	if out.Conflict == nil {
 		out.Blocked = ix.blocked(d, out, want, noImage)
 	}
-	return ix.holdOff(d, out), true
+	return ix.configure(d, ix.holdOff(d, out)), true
 }
 
 // assign is the policy: which firmware a device gets, and why that has no image if it has none.
@@ -120,7 +120,7 @@ func (ix *Index) claims(d *device) ([]*Rule, *hold) {
 	held := ix.heldByPin(d)
 	switch {
 	case held == nil && len(d.pins) == 0:
-		return d.rules, ix.heldByTemplate(d)
+		return d.rules, ix.heldByTemplate(d, d.current.by(), d.rules)
 	case held == nil:
 		return d.pins, nil
 	case isForOne(held) && !slices.ContainsFunc(d.pins, isForOne):
@@ -146,12 +146,9 @@ func (ix *Index) heldByPin(d *device) *Rule {
 	return nil
 }
 
-func (ix *Index) heldByTemplate(d *device) *hold {
-	by := d.current.by()
-	if by.Kind != v1alpha1.OriginTemplate {
-		return nil
-	}
-	t := ix.templates[by.Name]
+// heldByTemplate is the claim of a template that only holds what its rule by assigned, where that is none of the rules which match now.
+func (ix *Index) heldByTemplate(d *device, by Party, rules []*Rule) *hold {
+	t := ix.templates[by.ref()] // nil for a pin
 	if t == nil {
 		return nil
 	}
@@ -159,13 +156,13 @@ func (ix *Index) heldByTemplate(d *device) *hold {
 	case t.compiled == nil:
 		return &hold{by, v1alpha1.ReasonInvalidSpec}
 	case t.compiled.Paused:
-		if slices.ContainsFunc(d.rules, func(r *Rule) bool { return r.Name == t.name }) {
+		if slices.ContainsFunc(rules, func(r *Rule) bool { return r.Name == t.ref.Name }) {
 			return nil
 		}
 		return &hold{by, v1alpha1.ReasonPaused}
 	}
 	for _, r := range t.compiled.Rules {
-		if r.Party == by && !slices.Contains(d.rules, r) && t.mayChoose(d.node) &&
+		if r.Party == by && !slices.Contains(rules, r) && t.mayChoose(d.node) &&
 			(r.Selector.Matches(d.facts) || d.observed.unread && r.Selector.MayMatch(d.facts)) {
 			return &hold{by, v1alpha1.ReasonReadFailed}
 		}
@@ -174,10 +171,7 @@ func (ix *Index) heldByTemplate(d *device) *hold {
 }
 
 func (ix *Index) paused(r *Rule) bool {
-	if r.Kind != v1alpha1.OriginTemplate {
-		return false
-	}
-	t := ix.templates[r.Name]
+	t := ix.templates[r.ref()] // nil for a pin
 	return t != nil && t.compiled != nil && t.compiled.Paused
 }
 
@@ -189,7 +183,7 @@ func change(current, next *Assigned) Decision {
 		return Decision{}
 	case next == nil:
 		return Decision{Action: Remove}
-	case current != nil && sameAssignment(current, next):
+	case sameAssignment(current, next):
 		return Decision{Firmware: current}
 	case current != nil:
 		for i := range min(len(current.Origin), len(next.Origin)) {
@@ -236,7 +230,7 @@ func AssignedTo(d *v1alpha1.NodeDevice) *Assigned {
 	if d.Spec.Firmware == nil {
 		return nil
 	}
-	return &Assigned{DesiredFirmware: *d.Spec.Firmware, Origin: d.Spec.Origin}
+	return &Assigned{DesiredFirmware: *d.Spec.Firmware, Origin: ofFirmware(d.Spec.Origin)}
 }
 
 // Desired is the firmware that should run; nil where nothing is assigned.
@@ -276,12 +270,15 @@ func (a *Assigned) isOf(o *v1alpha1.NodeDevice) bool {
 	if a == nil || o.Spec.Firmware == nil {
 		return a == nil && o.Spec.Firmware == nil
 	}
-	return SameFirmware(a.DesiredFirmware, *o.Spec.Firmware) && slices.Equal(a.Origin, o.Spec.Origin)
+	return SameFirmware(a.DesiredFirmware, *o.Spec.Firmware) && slices.Equal(a.Origin, ofFirmware(o.Spec.Origin))
 }
 
 // sameAssignment reports whether both mean the same. The generations of the origins do not count: they are those in which the
 // content was first so.
 func sameAssignment(a, b *Assigned) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
 	return SameFirmware(a.DesiredFirmware, b.DesiredFirmware) && slices.EqualFunc(a.Origin, b.Origin, sameOrigin)
 }
 

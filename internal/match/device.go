@@ -3,6 +3,7 @@ package match
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
@@ -133,16 +134,21 @@ type observed struct {
 	unread bool
 	// updating: a job works on the device now.
 	updating bool
+	// settings is how far the device has those that are desired; nil where that is not known.
+	settings *v1alpha1.ObservedConfiguration
 }
 
 func observe(o *v1alpha1.NodeDevice) observed {
 	c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReconciling)
-	return observed{Facts: Facts(o), unread: Unread(o), updating: c != nil && c.Reason == v1alpha1.ReasonProgressing}
+	return observed{
+		Facts: Facts(o), unread: Unread(o), updating: c != nil && c.Reason == v1alpha1.ReasonProgressing, settings: o.Status.Configuration,
+	}
 }
 
 func (o observed) equal(other observed) bool {
-	same := ptr.Equal(o.FailedUnder, other.FailedUnder) && ptr.Equal(o.UnhealthyUnder, other.UnhealthyUnder)
-	o.FailedUnder, o.UnhealthyUnder = other.FailedUnder, other.UnhealthyUnder
+	same := ptr.Equal(o.FailedUnder, other.FailedUnder) && ptr.Equal(o.UnhealthyUnder, other.UnhealthyUnder) &&
+		equality.Semantic.DeepEqual(o.settings, other.settings)
+	o.FailedUnder, o.UnhealthyUnder, o.settings = other.FailedUnder, other.UnhealthyUnder, other.settings
 	return same && o == other
 }
 

@@ -22,7 +22,7 @@ import (
 // The decisions depend on the facts alone, never on the order in which the facts arrived.
 type Index struct {
 	nodes     map[string]*node
-	templates map[string]*template
+	templates map[Ref]*template
 	sources   map[string]*source
 	devices   map[string]*device
 	// left finds the node whose crowd a device is left out with.
@@ -31,7 +31,7 @@ type Index struct {
 	// rules finds the rules a device may match by its facts.
 	rules map[bucket][]*Rule
 	// byTemplate finds the devices whose assignment names a template, whether or not the template exists.
-	byTemplate map[string]map[*device]struct{}
+	byTemplate map[Ref]map[*device]struct{}
 	// bySource finds the devices whose decision depends on a source, whether or not the source exists.
 	bySource map[string]map[*device]struct{}
 
@@ -53,15 +53,18 @@ type Index struct {
 type Affected struct {
 	// Devices are the names, in no order, of the devices whose object may differ from their decision.
 	Devices []string
-	// Templates are the names, in no order, of the templates whose tally changed.
-	Templates []string
+	// Templates are those, in no order, of which the tally changed.
+	Templates []Ref
 	// Nodes are the names, in no order, of the nodes of which other pins may match no device, or other devices come nearest to them.
 	Nodes []string
 	// Crowded is the name of a node of which a device was left out for the first time; usually empty.
 	Crowded string
 }
 
-type affected struct{ devices, templates, nodes map[string]struct{} }
+type affected struct {
+	devices, nodes map[string]struct{}
+	templates      map[Ref]struct{}
+}
 
 type node struct {
 	name string
@@ -91,7 +94,8 @@ type node struct {
 }
 
 type template struct {
-	name, uid  string
+	ref        Ref
+	uid        string
 	generation int64
 	// compiled is nil when the spec is invalid; invalid says why.
 	compiled *Template
@@ -99,25 +103,28 @@ type template struct {
 
 	nodes  map[*node]struct{}
 	counts Counts
-	// perNode counts the devices that the firmware of the template is in effect for, on each node that has any.
+	// perNode counts the devices that what the template says is in effect for, on each node that has any.
 	perNode map[*node]inEffect
 
 	matched, assigned, conflicting, blocked, failed, restored *firsts
 }
 
-// inEffect counts devices that run the firmware that the template assigns to them, and those that do not.
+// inEffect counts devices that have what the template assigns to them, and those that do not.
 type inEffect struct{ applied, notApplied int32 }
 
 type device struct {
 	name, uid string
 	node      *node
 
-	facts    Device
-	current  *Assigned
-	observed observed
-	findings [2]finding
+	facts   Device
+	current *Assigned
+	// configured are the settings that are assigned; nil for none.
+	configured *Configured
+	observed   observed
+	findings   [2]finding
 
-	rules    []*Rule // of templates that choose the node, in order
+	rules    []*Rule // of FirmwareTemplates that choose the node, in order
+	settings []*Rule // of ConfigurationTemplates
 	pins     []*Rule
 	bonds    []bond // with each pin of the node
 	decision Decision
@@ -132,9 +139,9 @@ type finding struct{ reason, message string }
 // NewIndex makes an empty index.
 func NewIndex() *Index {
 	return &Index{
-		nodes: map[string]*node{}, templates: map[string]*template{}, sources: map[string]*source{},
+		nodes: map[string]*node{}, templates: map[Ref]*template{}, sources: map[string]*source{},
 		devices: map[string]*device{}, left: map[string]*node{}, rules: map[bucket][]*Rule{},
-		byTemplate: map[string]map[*device]struct{}{}, bySource: map[string]map[*device]struct{}{},
+		byTemplate: map[Ref]map[*device]struct{}{}, bySource: map[string]map[*device]struct{}{},
 		named:    map[string]map[*node]struct{}{},
 		policies: map[string]v1alpha1.RolloutPolicy{}, quarantines: map[string]v1alpha1.FirmwareQuarantine{},
 	}
@@ -240,25 +247,34 @@ func (ix *Index) DeleteNodeFirmware(name string) Affected {
 
 // SetTemplate adds a template or brings its spec up to date. A template that is being deleted counts as deleted.
 func (ix *Index) SetTemplate(o *v1alpha1.FirmwareTemplate) Affected {
-	if o.DeletionTimestamp != nil {
-		return ix.DeleteTemplate(o.Name)
+	return ix.setTemplate(Ref{v1alpha1.OriginTemplate, o.Name}, o, func() (*Template, error) { return NewTemplate(o) })
+}
+
+// SetConfigurationTemplate is SetTemplate for settings.
+func (ix *Index) SetConfigurationTemplate(o *v1alpha1.ConfigurationTemplate) Affected {
+	return ix.setTemplate(Ref{v1alpha1.OriginConfiguration, o.Name}, o, func() (*Template, error) { return NewConfigurationTemplate(o) })
+}
+
+func (ix *Index) setTemplate(ref Ref, o metav1.Object, compile func() (*Template, error)) Affected {
+	if o.GetDeletionTimestamp() != nil {
+		return ix.deleteTemplate(ref)
 	}
 	return ix.event(func() {
-		t := ix.templates[o.Name]
-		if t != nil && t.uid == string(o.UID) && t.generation == o.Generation {
+		t := ix.templates[ref]
+		if t != nil && t.uid == string(o.GetUID()) && t.generation == o.GetGeneration() {
 			return
 		}
 		if t == nil {
 			t = &template{
-				name: o.Name, perNode: map[*node]inEffect{}, matched: newFirsts(listedDevices),
+				ref: ref, perNode: map[*node]inEffect{}, matched: newFirsts(listedDevices),
 				assigned:    newFirsts(listedDevices),
 				conflicting: newFirsts(namedDevices), blocked: newFirsts(namedDevices), failed: newFirsts(namedDevices), restored: newFirsts(namedDevices),
 			}
-			ix.templates[o.Name] = t
+			ix.templates[ref] = t
 		}
 		touched := ix.removeRules(t)
-		t.uid, t.generation, t.invalid = string(o.UID), o.Generation, ""
-		compiled, err := NewTemplate(o)
+		t.uid, t.generation, t.invalid = string(o.GetUID()), o.GetGeneration(), ""
+		compiled, err := compile()
 		if err != nil {
 			t.invalid = err.Error()
 		}
@@ -267,23 +283,32 @@ func (ix *Index) SetTemplate(o *v1alpha1.FirmwareTemplate) Affected {
 		for d := range touched {
 			ix.refresh(d)
 		}
-		ix.affected.templates[t.name] = struct{}{}
+		ix.affected.templates[ref] = struct{}{}
 	})
 }
 
-// DeleteTemplate removes a template.
+// DeleteTemplate removes a FirmwareTemplate.
 func (ix *Index) DeleteTemplate(name string) Affected {
+	return ix.deleteTemplate(Ref{v1alpha1.OriginTemplate, name})
+}
+
+// DeleteConfigurationTemplate removes a ConfigurationTemplate.
+func (ix *Index) DeleteConfigurationTemplate(name string) Affected {
+	return ix.deleteTemplate(Ref{v1alpha1.OriginConfiguration, name})
+}
+
+func (ix *Index) deleteTemplate(ref Ref) Affected {
 	return ix.event(func() {
-		t := ix.templates[name]
+		t := ix.templates[ref]
 		if t == nil {
 			return
 		}
 		touched := ix.removeRules(t)
-		delete(ix.templates, name)
+		delete(ix.templates, ref)
 		for d := range touched {
 			ix.refresh(d)
 		}
-		delete(ix.affected.templates, name)
+		delete(ix.affected.templates, ref)
 	})
 }
 
@@ -373,8 +398,8 @@ func (ix *Index) DeleteSource(name string) Affected {
 }
 
 // SetDevice adds a device or brings its facts up to date. A device that is being deleted counts as deleted. Of a node with
-// more than MaxDevices the others are left out until there is room: no decision is made about them. A device that has a desired
-// firmware is never left out, so that a new operator looks at the same ones as its predecessor; no daemon can write that.
+// more than MaxDevices the others are left out until there is room: no decision is made about them. A device that has desired
+// firmware or settings is never left out, so that a new operator looks at the same ones as its predecessor; no daemon can write that.
 func (ix *Index) SetDevice(o *v1alpha1.NodeDevice) Affected {
 	if o.DeletionTimestamp != nil {
 		return ix.DeleteDevice(o.Name)
@@ -388,7 +413,7 @@ func (ix *Index) SetDevice(o *v1alpha1.NodeDevice) Affected {
 			ix.drop(d)
 			d = nil
 		}
-		if n := ix.node(o.Spec.NodeName); d == nil && len(n.devices) >= MaxDevices && o.Spec.Firmware == nil {
+		if n := ix.node(o.Spec.NodeName); d == nil && len(n.devices) >= MaxDevices && o.Spec.Firmware == nil && o.Spec.Configuration == nil {
 			crowded = ix.leaveOut(n, o)
 		} else {
 			ix.set(d, o)
@@ -422,9 +447,9 @@ func (ix *Index) DeleteDevice(name string) Affected {
 }
 
 func (ix *Index) event(f func()) Affected {
-	ix.affected = &affected{devices: map[string]struct{}{}, templates: map[string]struct{}{}}
+	ix.affected = &affected{devices: map[string]struct{}{}, templates: map[Ref]struct{}{}}
 	f()
-	return Affected{Devices: keys(ix.affected.devices), Templates: keys(ix.affected.templates), Nodes: keys(ix.affected.nodes)}
+	return Affected{Devices: keys(ix.affected.devices), Templates: slices.Collect(maps.Keys(ix.affected.templates)), Nodes: keys(ix.affected.nodes)}
 }
 
 // keys are in order, so that the devices of a node, whose names begin with that of the node, follow each other.

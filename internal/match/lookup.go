@@ -35,7 +35,7 @@ func (ix *Index) refreshNode(n *node) {
 			} else {
 				delete(t.nodes, n)
 			}
-			ix.affected.templates[t.name] = struct{}{}
+			ix.affected.templates[t.ref] = struct{}{}
 		}
 	}
 	ix.rebind(n)
@@ -47,7 +47,7 @@ func (ix *Index) refreshNode(n *node) {
 
 // removeRules takes a template's rules out of the index and returns the devices whose decision may change by that.
 func (ix *Index) removeRules(t *template) map[*device]struct{} {
-	touched := maps.Clone(ix.byTemplate[t.name])
+	touched := maps.Clone(ix.byTemplate[t.ref])
 	if touched == nil {
 		touched = map[*device]struct{}{}
 	}
@@ -55,7 +55,8 @@ func (ix *Index) removeRules(t *template) map[*device]struct{} {
 		touched[ix.devices[name]] = struct{}{}
 	}
 	for d := range touched {
-		d.rules = slices.DeleteFunc(d.rules, func(r *Rule) bool { return r.Name == t.name })
+		of := d.rulesOf(t.ref.Kind)
+		*of = slices.DeleteFunc(*of, func(r *Rule) bool { return r.Name == t.ref.Name })
 	}
 	if t.compiled != nil {
 		for _, r := range t.compiled.Rules {
@@ -88,12 +89,21 @@ func (ix *Index) addRules(t *template, touched map[*device]struct{}) {
 		t.nodes[n] = struct{}{}
 		for _, d := range n.devices {
 			if rules := t.compiled.Match(d.facts); len(rules) > 0 {
-				d.rules = append(d.rules, rules...)
-				slices.SortFunc(d.rules, byParty)
+				of := d.rulesOf(t.ref.Kind)
+				*of = append(*of, rules...)
+				slices.SortFunc(*of, byParty)
 				touched[d] = struct{}{}
 			}
 		}
 	}
+}
+
+// rulesOf are the device's rules of templates of a kind.
+func (d *device) rulesOf(kind v1alpha1.OriginKind) *[]*Rule {
+	if kind == v1alpha1.OriginConfiguration {
+		return &d.settings
+	}
+	return &d.rules
 }
 
 func byParty(a, b *Rule) int { return a.Party.compare(b.Party) }
@@ -133,13 +143,13 @@ func Pinned(pins []*Rule, d Device) []*Rule {
 }
 
 func (ix *Index) rematch(d *device) {
-	d.rules, d.pins = nil, Pinned(d.node.pins, d.facts)
+	d.rules, d.settings, d.pins = nil, nil, Pinned(d.node.pins, d.facts)
 	look := func(list byte, values ...string) {
 		for _, v := range values {
 			for _, r := range ix.rules[bucket{d.facts.Class, list, v}] {
-				if _, chosen := ix.templates[r.Name].nodes[d.node]; chosen && r.Selector.Matches(d.facts) &&
-					!slices.Contains(d.rules, r) {
-					d.rules = append(d.rules, r)
+				of := d.rulesOf(r.Kind)
+				if _, chosen := ix.templates[r.ref()].nodes[d.node]; chosen && r.Selector.Matches(d.facts) && !slices.Contains(*of, r) {
+					*of = append(*of, r)
 				}
 			}
 		}
@@ -152,6 +162,7 @@ func (ix *Index) rematch(d *device) {
 	look('v', is.vendors...)
 	look(0, "")
 	slices.SortFunc(d.rules, byParty)
+	slices.SortFunc(d.settings, byParty)
 }
 
 // MaxDevices bounds the devices of one node. A node that reports more lies or is broken, and must not cost the others the

@@ -137,12 +137,12 @@ func (d *device) unmatched() *Rule {
 // a template assigned before stays, and is not flashed.
 func (ix *Index) holdOff(d *device, out Decision) Decision {
 	pin := d.unmatched()
-	if pin == nil || out.Conflict != nil || templateOf(out.Firmware) == "" || out.Action != Assign && !out.Verdict.Outcome.Due() {
+	if pin == nil || out.Conflict != nil || (templateOf(out.Firmware) == Ref{}) || out.Action != Assign && !out.Verdict.Outcome.Due() {
 		return out
 	}
 	if out.Action == Assign {
 		out = Decision{Firmware: d.current}
-		if templateOf(d.current) == "" {
+		if (templateOf(d.current) == Ref{}) {
 			out = change(d.current, nil)
 		}
 		out.Verdict = plan.Decide(desired.Of(out.Firmware.Desired(), d.node.retry), d.observed.Facts)

@@ -192,7 +192,7 @@ func TestUnmatchedPinHoldsTemplates(t *testing.T) {
 			w.step(t, ix)
 			for name, o := range w.devices {
 				d, known := ix.Decision(name)
-				if !known || w.bruteUnmatched(o) == nil || templateOf(d.Firmware) == "" {
+				if !known || w.bruteUnmatched(o) == nil || (templateOf(d.Firmware) == Ref{}) {
 					continue
 				}
 				held++

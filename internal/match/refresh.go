@@ -14,15 +14,15 @@ import (
 func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 	facts := DeviceOf(o)
 	identity := added || !facts.equal(d.facts)
-	current := !d.current.isOf(o)
+	current, configured := !d.current.isOf(o), !d.configured.isOf(o)
 	seen := observe(o)
 	findings := [2]finding{
 		findingOf(o.Status.Conditions, v1alpha1.ConditionConflict), findingOf(o.Status.Conditions, v1alpha1.ConditionBlocked),
 	}
-	if !identity && !current && seen.equal(d.observed) && findings == d.findings {
+	if !identity && !current && !configured && seen.equal(d.observed) && findings == d.findings {
 		return
 	}
-	compare := current || findings != d.findings
+	compare := current || configured || findings != d.findings
 	bonds := identity || seen.unread != d.observed.unread
 	if identity {
 		facts.spelled = facts.spelling()
@@ -32,9 +32,15 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 	}
 	if current {
 		next := AssignedTo(o)
-		ix.unlink(ix.byTemplate, templateOf(d.current), d)
-		ix.link(ix.byTemplate, templateOf(next), d)
+		unlink(ix.byTemplate, templateOf(d.current), d)
+		link(ix.byTemplate, templateOf(next), d)
 		d.current = next
+	}
+	if configured {
+		next := ConfiguredTo(o)
+		unlink(ix.byTemplate, d.configured.by().ref(), d)
+		link(ix.byTemplate, next.by().ref(), d)
+		d.configured = next
 	}
 	d.observed, d.findings = seen, findings
 	if identity {
@@ -55,8 +61,9 @@ func (ix *Index) drop(d *device) {
 	ix.tally(d, nil)
 	ix.affectUnmatched(d.node)
 	ix.affectNaming(d)
-	ix.unlink(ix.byTemplate, templateOf(d.current), d)
-	ix.unlink(ix.bySource, d.source, d)
+	unlink(ix.byTemplate, templateOf(d.current), d)
+	unlink(ix.byTemplate, d.configured.by().ref(), d)
+	unlink(ix.bySource, d.source, d)
 	delete(ix.devices, d.name)
 	delete(d.node.devices, d.name)
 	if ix.release(d) {
@@ -72,14 +79,14 @@ func (ix *Index) refresh(d *device) {
 	d.decision, d.known = ix.decide(d)
 	d.decision.UID = d.uid
 	if source := d.decision.Firmware.source(); source != d.source {
-		ix.unlink(ix.bySource, d.source, d)
-		ix.link(ix.bySource, source, d)
+		unlink(ix.bySource, d.source, d)
+		link(ix.bySource, source, d)
 		d.source = source
 	}
 	same := sameFindings(old, d.decision)
 	if !same {
 		for _, c := range d.tallied {
-			ix.affected.templates[c.t.name] = struct{}{}
+			ix.affected.templates[c.t.ref] = struct{}{}
 		}
 	}
 	ix.tally(d, ix.contributions(d))
@@ -96,13 +103,13 @@ func (ix *Index) tally(d *device, next []contribution) {
 	for _, c := range d.tallied {
 		c.t.count(d, c.mark, -1)
 		if !slices.Contains(next, c) {
-			ix.affected.templates[c.t.name] = struct{}{}
+			ix.affected.templates[c.t.ref] = struct{}{}
 		}
 	}
 	for _, c := range next {
 		c.t.count(d, c.mark, 1)
 		if !slices.Contains(d.tallied, c) {
-			ix.affected.templates[c.t.name] = struct{}{}
+			ix.affected.templates[c.t.ref] = struct{}{}
 		}
 	}
 	d.tallied = next
@@ -112,7 +119,7 @@ func (ix *Index) tally(d *device, next []contribution) {
 func (ix *Index) affectUnmatched(n *node) {
 	for _, t := range ix.templates {
 		if _, chosen := t.nodes[n]; chosen && t.counts.Matched == 0 {
-			ix.affected.templates[t.name] = struct{}{}
+			ix.affected.templates[t.ref] = struct{}{}
 		}
 	}
 }
@@ -131,14 +138,14 @@ func (ix *Index) refreshTakers(image v1alpha1.Digest) {
 		}
 	}
 	for _, d := range ix.devices {
-		if slices.Contains(d.current.Desired().Images(), image) {
+		if slices.Contains(d.current.Desired().Images(), image) || d.decision.Configuration.digestOf() == image {
 			ix.refresh(d)
 		}
 	}
 }
 
-func (ix *Index) link(by map[string]map[*device]struct{}, name string, d *device) {
-	if name == "" {
+func link[K comparable](by map[K]map[*device]struct{}, name K, d *device) {
+	if name == *new(K) {
 		return
 	}
 	if by[name] == nil {
@@ -147,18 +154,19 @@ func (ix *Index) link(by map[string]map[*device]struct{}, name string, d *device
 	by[name][d] = struct{}{}
 }
 
-func (ix *Index) unlink(by map[string]map[*device]struct{}, name string, d *device) {
+func unlink[K comparable](by map[K]map[*device]struct{}, name K, d *device) {
 	delete(by[name], d)
 	if len(by[name]) == 0 {
 		delete(by, name)
 	}
 }
 
-func templateOf(f *Assigned) string {
+// templateOf is the template that firmware comes from; zero where a pin or nothing assigns it.
+func templateOf(f *Assigned) Ref {
 	if by := f.by(); by.Kind == v1alpha1.OriginTemplate {
-		return by.Name
+		return by.ref()
 	}
-	return ""
+	return Ref{}
 }
 
 func findingOf(conditions []metav1.Condition, kind string) finding {

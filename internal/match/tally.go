@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// listedDevices bounds FirmwareTemplate.status.assignedDevices.
+	// listedDevices bounds status.assignedDevices of a template.
 	listedDevices = 50
 	// namedDevices bounds the devices a message names.
 	namedDevices = 3
@@ -16,6 +16,8 @@ const (
 
 // Tally counts the devices of one template by what the index knows of them.
 type Tally struct {
+	// Kind of the template.
+	Kind       v1alpha1.OriginKind
 	UID        string
 	Generation int64
 	Paused     bool
@@ -109,25 +111,30 @@ func (ix *Index) contributions(d *device) []contribution {
 			out = append(out, contribution{t, d.markFor(t)})
 		}
 	}
-	for _, r := range d.rules {
-		add(ix.templates[r.Name])
+	for _, rules := range [][]*Rule{d.rules, d.settings} {
+		for _, r := range rules {
+			add(ix.templates[r.ref()])
+		}
 	}
-	if held := ix.heldByTemplate(d); held != nil {
-		add(ix.templates[held.Name])
+	for _, held := range []*hold{ix.heldByTemplate(d, d.current.by(), d.rules), ix.heldByTemplate(d, d.configured.by(), d.settings)} {
+		if held != nil {
+			add(ix.templates[held.ref()])
+		}
 	}
 	return out
 }
 
 func (d *device) markFor(t *template) mark {
 	m := matched
-	conflict := slices.ContainsFunc(d.decision.Conflict, func(p Party) bool {
-		return p.Kind == v1alpha1.OriginTemplate && p.Name == t.name
-	})
+	conflict := slices.ContainsFunc(d.decision.Conflict, func(p Party) bool { return p.ref() == t.ref })
 	if conflict {
 		m |= conflicting
 	}
+	if t.ref.Kind == v1alpha1.OriginConfiguration {
+		return m | d.settingsMark(t, conflict)
+	}
 	switch f := d.decision.Firmware; {
-	case templateOf(f) == t.name:
+	case templateOf(f) == t.ref:
 	case d.decision.heldOff():
 		m |= withheld
 	case f == nil && d.decision.Conflict == nil:
@@ -143,7 +150,11 @@ func (d *device) markFor(t *template) mark {
 		return m | applied
 	}
 	m |= notApplied
-	switch b := d.decision.Blocked; {
+	b := d.decision.Blocked
+	if d.decision.blocksSettings() {
+		b = nil
+	}
+	switch {
 	case d.observed.updating:
 		m |= updating
 	case conflict:
@@ -214,14 +225,19 @@ func (t *template) countNode(on *node, m mark, n int32) {
 	t.perNode[on] = c
 }
 
-// Tally returns the tally of a template; false when there is no such template.
+// Tally returns the tally of a FirmwareTemplate; false when there is no such template.
 func (ix *Index) Tally(name string) (Tally, bool) {
-	t := ix.templates[name]
+	return ix.TallyOf(Ref{v1alpha1.OriginTemplate, name})
+}
+
+// TallyOf returns the tally of a template; false when there is no such template.
+func (ix *Index) TallyOf(ref Ref) (Tally, bool) {
+	t := ix.templates[ref]
 	if t == nil {
 		return Tally{}, false
 	}
 	out := Tally{
-		UID: t.uid, Generation: t.generation, Invalid: t.invalid, Paused: t.compiled != nil && t.compiled.Paused,
+		Kind: t.ref.Kind, UID: t.uid, Generation: t.generation, Invalid: t.invalid, Paused: t.compiled != nil && t.compiled.Paused,
 		Nodes: int32(len(t.nodes)), Counts: t.counts, Devices: t.assigned.first(),
 	}
 	for n := range t.nodes {
@@ -245,7 +261,7 @@ func (ix *Index) Tally(name string) (Tally, bool) {
 		out.Restores = append(out.Restores, FailureOn{d, ix.devices[d].node.name})
 	}
 	for _, d := range t.blocked.first() {
-		out.Blocks = append(out.Blocks, BlockOn{d, *ix.devices[d].decision.Blocked})
+		out.Blocks = append(out.Blocks, BlockOn{d, ix.devices[d].block(t)})
 	}
 	return out, true
 }

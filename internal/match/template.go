@@ -10,9 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -40,8 +38,9 @@ type Rule struct {
 	Source    string
 	Policy    v1alpha1.Policy
 	Downgrade v1alpha1.DowngradePolicy
-	// Configuration is what a rule of a ConfigurationTemplate tells devices, which has no version; nil for any other.
-	Configuration *plan.Configuration
+	// Configuration is what a rule of a ConfigurationTemplate tells devices, which has no version, and Digest that of it; nil for any other.
+	Configuration *v1alpha1.DesiredConfiguration
+	Digest        v1alpha1.Digest
 	Selector      *Selector
 }
 
@@ -50,6 +49,14 @@ type Party struct {
 	Kind       v1alpha1.OriginKind
 	Name, Rule string
 }
+
+// Ref names a template.
+type Ref struct {
+	Kind v1alpha1.OriginKind
+	Name string
+}
+
+func (p Party) ref() Ref { return Ref{p.Kind, p.Name} }
 
 // String names the party in messages.
 func (p Party) String() string {
@@ -86,10 +93,13 @@ func NewConfigurationTemplate(o *v1alpha1.ConfigurationTemplate) (*Template, err
 		return nil, err
 	}
 	for _, r := range o.Spec.Rules {
+		c := r.DesiredConfiguration
+		c.Policy, c.Unlisted = cmp.Or(c.Policy, v1alpha1.PolicyApply), cmp.Or(c.Unlisted, v1alpha1.UnlistedKeep)
+		digest := c.Digest()
 		out.Rules = append(out.Rules, &Rule{
 			Party: Party{Kind: v1alpha1.OriginConfiguration, Name: out.Name, Rule: r.Name},
-			UID:   out.UID, Generation: out.Generation, Policy: cmp.Or(r.Policy, v1alpha1.PolicyApply),
-			Configuration: desired.Configuration(r.DesiredConfiguration), Selector: NewSelector(r.Selector),
+			UID:   out.UID, Generation: out.Generation, Policy: c.Policy, Hash: v1alpha1.ImageHash(digest),
+			Configuration: &c, Digest: digest, Selector: NewSelector(r.Selector),
 		})
 	}
 	return out, nil

@@ -31,7 +31,7 @@ func Assignment(d match.Decision, old []metav1.Condition, generation int64, now 
 
 // AssignmentConflict says who claims a device, and what to do about it.
 func AssignmentConflict(parties []match.Party) string {
-	return fmt.Sprintf("Claimed by %s. Nothing changes on the device and nothing is flashed until only one is left: "+
+	return fmt.Sprintf("Claimed by %s. Nothing changes on the device and nothing is written to it until only one is left: "+
 		"narrow a selector, or delete all but one: %s", partyList(parties), edit(parties[0]))
 }
 
@@ -75,6 +75,8 @@ func blockMessage(b match.Block) string {
 		return "The device could not be read in the last scan, so no image is chosen for it. Every scan tries again."
 	case v1alpha1.ReasonDowngradeForbidden, v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonPowerCycleRequired:
 		return fmt.Sprintf("%s To change or narrow %s: %s", sentence(b.Message), b.By, edit(b.By))
+	case v1alpha1.ReasonParameterInvalid:
+		return fmt.Sprintf("The device does not take the settings of %s; its condition Ready says why. To correct them: %s", b.By, edit(b.By))
 	case v1alpha1.ReasonPathBlocked:
 		return sentence(b.Message) + " To declare a path: " + wayout.Edit("fws", b.Source)
 	}
@@ -86,7 +88,7 @@ func edit(p match.Party) string {
 	if p.Kind == v1alpha1.OriginPin {
 		return wayout.Edit("nfw", p.Name)
 	}
-	return wayout.Edit("fwt", p.Name)
+	return wayout.Edit(short(p.Kind), p.Name)
 }
 
 func hardware(b match.Block) string {

@@ -14,13 +14,13 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
-// TemplateConditions are the condition types of a FirmwareTemplate, all written by the operator.
+// TemplateConditions are the condition types of a FirmwareTemplate or ConfigurationTemplate, all written by the operator.
 var TemplateConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionConflict,
 }
 
-// Template maps the tally of a FirmwareTemplate to its conditions. The template is Ready when a device matches and every
-// one that it assigns firmware to runs it and is judged, or when it is paused; Reconciling while a device can still get there without a
+// Template maps the tally of a template to its conditions. The template is Ready when a device matches and every
+// one that it assigns something to has it and is judged, or when it is paused; Reconciling while a device can still get there without a
 // person, be it one that does not exist yet; Stalled when nothing continues until a person acts.
 func Template(name string, t match.Tally, old []metav1.Condition, now time.Time) []metav1.Condition {
 	want := templateReady(name, t)
@@ -35,7 +35,7 @@ func templateReady(name string, t match.Tally) []Condition {
 	switch {
 	case t.Invalid != "":
 		return stalled(v1alpha1.ReasonInvalidSpec,
-			t.Invalid+". Until the field is corrected the template assigns nothing new and withdraws nothing: "+wayout.Edit("fwt", name))
+			t.Invalid+". Until the field is corrected the template assigns nothing new and withdraws nothing: "+wayout.Edit(short(t.Kind), name))
 	case t.Updating+t.Pending > 0:
 		progress := fmt.Sprintf("%s, %s.", applied(t), text.Quantity(int(t.Updating+t.Pending), "device is in progress", "devices are in progress"))
 		return reconciling(v1alpha1.ReasonProgressing, joined(progress, trouble))
@@ -47,9 +47,9 @@ func templateReady(name string, t match.Tally) []Condition {
 		return ready(v1alpha1.ReasonPaused, fmt.Sprintf(
 			"Paused: %s, and %s. To continue: %s", applied(t),
 			text.Quantity(int(t.Unassigned), "matching device is not assigned", "matching devices are not assigned"),
-			wayout.State("fwt", name, v1alpha1.TemplateActive)))
+			wayout.State(short(t.Kind), name, v1alpha1.TemplateActive)))
 	case t.Matched == 0:
-		return reconciling(v1alpha1.ReasonNoMatch, noMatch(t)+"  To correct the template: "+wayout.Edit("fwt", name))
+		return reconciling(v1alpha1.ReasonNoMatch, noMatch(t)+"  To correct the template: "+wayout.Edit(short(t.Kind), name))
 	}
 	if pinned := t.Matched - t.Applied - t.NotApplied; pinned > 0 {
 		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("%s; pins override it on %s.", applied(t),
@@ -84,8 +84,11 @@ func differences(n *match.Near) string {
 }
 
 func applied(t match.Tally) string {
-	return fmt.Sprintf("%d of %s run the desired firmware", t.Applied,
-		text.Quantity(int(t.Applied+t.NotApplied-t.Withheld), "assigned device", "assigned devices"))
+	are := "run the desired firmware"
+	if t.Kind == v1alpha1.OriginConfiguration {
+		are = "have the desired settings"
+	}
+	return fmt.Sprintf("%d of %s %s", t.Applied, text.Quantity(int(t.Applied+t.NotApplied-t.Withheld), "assigned device", "assigned devices"), are)
 }
 
 func joined(sentences ...string) string {
@@ -104,7 +107,7 @@ func templateTrouble(t match.Tally) (message, reason string) {
 	}
 	if t.Failed > 0 {
 		add(v1alpha1.ReasonUpdateFailed, fmt.Sprintf("%s (first: %s) and is not retried automatically; to try again: %s ",
-			text.Quantity(int(t.Failed), "update failed", "updates failed"), t.Failures[0].Device, wayout.Retry(t.Failures[0].Node)))
+			failures(t), t.Failures[0].Device, wayout.Retry(t.Failures[0].Node)))
 	}
 	if t.Restored > 0 {
 		add(v1alpha1.ReasonRestored, fmt.Sprintf("%s (first: %s), which stays until another version is desired; to update it: %s ",
@@ -117,10 +120,31 @@ func templateTrouble(t match.Tally) (message, reason string) {
 			text.Quantity(int(t.Blocked), "device is blocked", "devices are blocked"), first.Device, blockMessage(first.Block)))
 	}
 	if t.Mismatched > 0 {
-		add(v1alpha1.ReasonOutOfDate, fmt.Sprintf("%s another version; their policy is Validate, so nothing is flashed.",
-			text.Quantity(int(t.Mismatched), "device runs", "devices run")))
+		add(v1alpha1.ReasonOutOfDate, mismatched(t))
 	}
 	return strings.Join(all, " "), reason
+}
+
+func failures(t match.Tally) string {
+	if t.Kind == v1alpha1.OriginConfiguration {
+		return text.Quantity(int(t.Failed), "change of settings failed", "changes of settings failed")
+	}
+	return text.Quantity(int(t.Failed), "update failed", "updates failed")
+}
+
+func mismatched(t match.Tally) string {
+	if t.Kind == v1alpha1.OriginConfiguration {
+		return text.Quantity(int(t.Mismatched), "device has", "devices have") + " other settings; their policy is Validate, so nothing is changed."
+	}
+	return text.Quantity(int(t.Mismatched), "device runs", "devices run") + " another version; their policy is Validate, so nothing is flashed."
+}
+
+// short is the short name of a kind of template.
+func short(kind v1alpha1.OriginKind) string {
+	if kind == v1alpha1.OriginConfiguration {
+		return "fct"
+	}
+	return "fwt"
 }
 
 func templateConflict(t match.Tally) string {

@@ -42,11 +42,15 @@ type key struct {
 	name string
 }
 
+// isTemplate reports whether the item is a template of either kind.
+func (k key) isTemplate() bool { return k.kind == template || k.kind == configuration }
+
 type kind byte
 
 const (
 	device kind = iota
 	template
+	configuration
 	pins
 	// filled stands for no object. No item of the queue is taken before the index is filled, so this one says that it is.
 	filled
@@ -55,7 +59,7 @@ const (
 // Reconciler keeps the index of the fleet and acts on its decisions.
 //
 // Every event changes the index at once, in the informer's handler, and puts what it affects into the queue. No decision
-// is acted on before every Node, NodeFirmware, FirmwareTemplate, RolloutPolicy, FirmwareSource, FirmwareQuarantine and NodeDevice
+// is acted on before every Node, NodeFirmware, FirmwareTemplate, ConfigurationTemplate, RolloutPolicy, FirmwareSource, FirmwareQuarantine and NodeDevice
 // that existed at the start is in the index: the controller runs no worker until each of its handlers has processed its whole
 // first list. A half-filled index would treat templates that it does not hold yet as deleted.
 type Reconciler struct {
@@ -76,14 +80,14 @@ type Reconciler struct {
 	// version of an object, nothing is written to it: the decision was acted on already.
 	versions map[key]string
 	// paces are how often the status of each template is written.
-	paces map[string]pace
+	paces map[key]pace
 }
 
 // New returns a reconciler that reads objects from reader, which may be a cache.
 func New(reader client.Reader, writer Writer, recorder events.EventRecorder, now func() time.Time, interval time.Duration) *Reconciler {
 	return &Reconciler{
 		reader: reader, writer: writer, recorder: recorder, now: now, interval: interval, index: match.NewIndex(),
-		versions: map[key]string{}, paces: map[string]pace{},
+		versions: map[key]string{}, paces: map[key]pace{},
 	}
 }
 
@@ -112,6 +116,7 @@ func SetupWithManager(mgr manager.Manager, interval time.Duration) error {
 		Watches(&corev1.Node{}, intake(r, r.setNode, (*match.Index).DeleteNode)).
 		Watches(&v1alpha1.NodeFirmware{}, intake(r, (*match.Index).SetNodeFirmware, (*match.Index).DeleteNodeFirmware)).
 		Watches(&v1alpha1.FirmwareTemplate{}, intake(r, r.setTemplate, (*match.Index).DeleteTemplate)).
+		Watches(&v1alpha1.ConfigurationTemplate{}, intake(r, r.setConfiguration, (*match.Index).DeleteConfigurationTemplate)).
 		Watches(&v1alpha1.RolloutPolicy{}, intake(r, (*match.Index).SetPolicy, (*match.Index).DeletePolicy)).
 		Watches(&v1alpha1.FirmwareSource{}, intake(r, (*match.Index).SetSource, (*match.Index).DeleteSource)).
 		Watches(&v1alpha1.FirmwareQuarantine{}, intake(r, (*match.Index).SetQuarantine, (*match.Index).DeleteQuarantine)).
@@ -128,7 +133,14 @@ func (r *Reconciler) setNode(ix *match.Index, n *corev1.Node) match.Affected {
 // setTemplate enqueues the template after each change, those of its status included, in case another client wrote it.
 func (r *Reconciler) setTemplate(ix *match.Index, t *v1alpha1.FirmwareTemplate) match.Affected {
 	a := ix.SetTemplate(t)
-	a.Templates = append(a.Templates, t.Name)
+	a.Templates = append(a.Templates, match.Ref{Kind: v1alpha1.OriginTemplate, Name: t.Name})
+	return a
+}
+
+// setConfiguration is setTemplate for settings.
+func (r *Reconciler) setConfiguration(ix *match.Index, t *v1alpha1.ConfigurationTemplate) match.Affected {
+	a := ix.SetConfigurationTemplate(t)
+	a.Templates = append(a.Templates, match.Ref{Kind: v1alpha1.OriginConfiguration, Name: t.Name})
 	return a
 }
 
@@ -164,10 +176,20 @@ func keyOf(o client.Object) (key, bool) {
 		return key{device, o.GetName()}, true
 	case *v1alpha1.FirmwareTemplate:
 		return key{template, o.GetName()}, true
+	case *v1alpha1.ConfigurationTemplate:
+		return key{configuration, o.GetName()}, true
 	case *v1alpha1.NodeFirmware:
 		return key{pins, o.GetName()}, true
 	}
 	return key{}, false
+}
+
+// keyOfTemplate is the item of a template.
+func keyOfTemplate(ref match.Ref) key {
+	if ref.Kind == v1alpha1.OriginConfiguration {
+		return key{configuration, ref.Name}
+	}
+	return key{template, ref.Name}
 }
 
 // restOf is how long an object that is up to date rests, unless an event asks for it. The time depends on the name, so that
@@ -197,8 +219,8 @@ func (r *Reconciler) take(q queue, change func() match.Affected) {
 	for _, name := range affected.Devices {
 		q.Add(key{device, name})
 	}
-	for _, name := range affected.Templates {
-		r.enqueueAfter(q, key{template, name}, 0)
+	for _, ref := range affected.Templates {
+		r.enqueueAfter(q, keyOfTemplate(ref), 0)
 	}
 	for _, name := range affected.Nodes {
 		r.enqueueAfter(q, key{pins, name}, settle)
@@ -208,7 +230,7 @@ func (r *Reconciler) take(q queue, change func() match.Affected) {
 // enqueueAfter adds a template to the queue of the statuses, where there is one, and everything else to q.
 func (r *Reconciler) enqueueAfter(q queue, k key, wait time.Duration) {
 	switch {
-	case k.kind == template && r.statuses != nil:
+	case k.isTemplate() && r.statuses != nil:
 		r.statuses.addAfter(k, wait)
 	case wait > 0:
 		q.AddAfter(k, wait)
@@ -221,7 +243,9 @@ func (r *Reconciler) enqueueAfter(q queue, k key, wait time.Duration) {
 func (r *Reconciler) Reconcile(ctx context.Context, k key) (reconcile.Result, error) {
 	switch k.kind {
 	case template:
-		return r.reconcileTemplate(ctx, k)
+		return reconcileTemplate(ctx, r, k, &v1alpha1.FirmwareTemplate{}, firmwareTemplates)
+	case configuration:
+		return reconcileTemplate(ctx, r, k, &v1alpha1.ConfigurationTemplate{}, configurationTemplates)
 	case pins:
 		return r.reconcilePins(ctx, k)
 	case filled:

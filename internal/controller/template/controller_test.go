@@ -472,7 +472,7 @@ func TestNeverResurrectsADevice(t *testing.T) {
 	conditions := []metav1.Condition{{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: "X", LastTransitionTime: metav1.Now()}}
 	refused := func(when string) {
 		for _, f := range []*match.Assigned{firmware, nil} {
-			_, err := w.ApplyFirmware(t.Context(), old, f)
+			_, err := w.ApplyDesired(t.Context(), old, match.Decision{Firmware: f})
 			assert.True(t, apierrors.IsConflict(err) || apierrors.IsNotFound(err), "%s: %v", when, err)
 		}
 		_, err := w.ApplyConditions(t.Context(), old, old.ResourceVersion, conditions)

@@ -85,7 +85,7 @@ func (r *Reconciler) act(ctx context.Context, k key, a *assignment) error {
 		r.wrote(k, version)
 	}
 	if !a.decision.Done(a.object) {
-		if version, err = r.writer.ApplyFirmware(ctx, a.object, a.decision.Firmware); err != nil {
+		if version, err = r.writer.ApplyDesired(ctx, a.object, a.decision); err != nil {
 			return err
 		}
 		r.wrote(k, version)
@@ -164,8 +164,8 @@ func (r *Reconciler) forget(k key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.versions, k)
-	if k.kind == template {
-		delete(r.paces, k.name)
+	if k.isTemplate() {
+		delete(r.paces, k)
 	}
 }
 

@@ -362,7 +362,7 @@ func (w *world) unmade() (out []string) {
 	}
 	for name, o := range w.objects[kindOf(&v1alpha1.FirmwareTemplate{})] {
 		t := o.(*v1alpha1.FirmwareTemplate)
-		if tally, _ := fresh.Tally(name); !equality.Semantic.DeepEqual(t.Status, w.r.statusOf(t, tally)) {
+		if tally, _ := fresh.Tally(name); !equality.Semantic.DeepEqual(t.Status, w.r.statusOf(name, t.Status, tally)) {
 			out = append(out, fmt.Sprintf("%s: %+v, has %+v", name, tally, t.Status))
 		}
 	}
@@ -432,14 +432,13 @@ func (w *world) write(o client.Object, expected func(now client.Object) bool, f 
 	return next.GetResourceVersion(), nil
 }
 
-func (w *world) ApplyFirmware(_ context.Context, d *v1alpha1.NodeDevice, next *match.Assigned) (string, error) {
+func (w *world) ApplyDesired(_ context.Context, d *v1alpha1.NodeDevice, next match.Decision) (string, error) {
 	return w.write(d, func(now client.Object) bool { return now.GetUID() == d.UID }, func(now client.Object) {
-		var origin []v1alpha1.Origin
-		if next != nil {
-			origin = next.Origin
+		o, want := now.(*v1alpha1.NodeDevice), v1alpha1.NodeDeviceSpec{
+			Origin: next.Origin(), Firmware: next.Firmware.Desired().DeepCopy(), Configuration: next.Configuration.Desired().DeepCopy(),
 		}
-		if o := now.(*v1alpha1.NodeDevice); !equality.Semantic.DeepEqual(o.Spec.Firmware, next.Desired()) || !slices.Equal(o.Spec.Origin, origin) {
-			o.Spec.Firmware, o.Spec.Origin, o.Generation = next.Desired().DeepCopy(), slices.Clone(origin), o.Generation+1
+		if want.NodeName = o.Spec.NodeName; !equality.Semantic.DeepEqual(o.Spec, want) {
+			o.Spec, o.Generation = want, o.Generation+1
 		}
 	})
 }
@@ -465,9 +464,14 @@ func (w *world) ApplyPins(_ context.Context, n *v1alpha1.NodeFirmware, all []met
 	})
 }
 
-func (w *world) ApplyTemplateStatus(_ context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.TemplateStatus) (string, error) {
-	return w.write(t, func(now client.Object) bool { return now.GetResourceVersion() == t.ResourceVersion }, func(now client.Object) {
-		now.(*v1alpha1.FirmwareTemplate).Status = s
+func (w *world) ApplyTemplateStatus(_ context.Context, t client.Object, s v1alpha1.TemplateStatus) (string, error) {
+	return w.write(t, func(now client.Object) bool { return now.GetResourceVersion() == t.GetResourceVersion() }, func(now client.Object) {
+		switch o := now.(type) {
+		case *v1alpha1.FirmwareTemplate:
+			o.Status = s
+		case *v1alpha1.ConfigurationTemplate:
+			o.Status = s
+		}
 	})
 }
 

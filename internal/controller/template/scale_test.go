@@ -87,12 +87,10 @@ func (s *store) List(context.Context, client.ObjectList, ...client.ListOption) e
 	return fmt.Errorf("list: the controller lists nothing")
 }
 
-func (s *store) ApplyFirmware(_ context.Context, d *v1alpha1.NodeDevice, next *match.Assigned) (string, error) {
+func (s *store) ApplyDesired(_ context.Context, d *v1alpha1.NodeDevice, next match.Decision) (string, error) {
 	s.firmwareWrites[d.Name]++
 	return s.putDevice(d.Name, func(o *v1alpha1.NodeDevice) {
-		if o.Spec.Firmware, o.Spec.Origin = next.Desired().DeepCopy(), nil; next != nil {
-			o.Spec.Origin = next.Origin
-		}
+		o.Spec.Firmware, o.Spec.Configuration, o.Spec.Origin = next.Firmware.Desired().DeepCopy(), next.Configuration.Desired().DeepCopy(), next.Origin()
 	}), nil
 }
 
@@ -105,8 +103,9 @@ func (s *store) ApplyPins(context.Context, *v1alpha1.NodeFirmware, []metav1.Cond
 	return "", fmt.Errorf("apply pins: no node has any")
 }
 
-func (s *store) ApplyTemplateStatus(_ context.Context, t *v1alpha1.FirmwareTemplate, st v1alpha1.TemplateStatus) (string, error) {
+func (s *store) ApplyTemplateStatus(_ context.Context, of client.Object, st v1alpha1.TemplateStatus) (string, error) {
 	s.templateWrites++
+	t := of.(*v1alpha1.FirmwareTemplate)
 	o := t.DeepCopy()
 	o.Status, o.ResourceVersion = st, s.next()
 	s.templates[t.Name] = o

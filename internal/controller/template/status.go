@@ -21,34 +21,51 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// reconcileTemplate writes a template's status when it is out of date, at the pace of the template.
-func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Result, error) {
-	pace := r.paceOf(k.name)
+// templates are those of one kind.
+type templates[T client.Object] struct {
+	kind v1alpha1.OriginKind
+	what string
+	// statusOf is the status in an object.
+	statusOf func(T) *v1alpha1.TemplateStatus
+}
+
+var (
+	firmwareTemplates = templates[*v1alpha1.FirmwareTemplate]{
+		v1alpha1.OriginTemplate, "firmware template", func(t *v1alpha1.FirmwareTemplate) *v1alpha1.TemplateStatus { return &t.Status },
+	}
+	configurationTemplates = templates[*v1alpha1.ConfigurationTemplate]{
+		v1alpha1.OriginConfiguration, "configuration template", func(t *v1alpha1.ConfigurationTemplate) *v1alpha1.TemplateStatus { return &t.Status },
+	}
+)
+
+// reconcileTemplate writes a template's status when it is out of date, at the pace of the template. O is what it is read into.
+func reconcileTemplate[T client.Object](ctx context.Context, r *Reconciler, k key, o T, of templates[T]) (reconcile.Result, error) {
+	pace := r.paceOf(k)
 	if wait := pace.wait(r.now(), r.interval, true); wait > 0 { // too early whatever the status is
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	o := &v1alpha1.FirmwareTemplate{}
 	if err := r.reader.Get(ctx, client.ObjectKey{Name: k.name}, o); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(k)
 			return reconcile.Result{}, nil
 		}
-		return reconcile.Result{}, fmt.Errorf("read firmware template %s: %w", k.name, err)
+		return reconcile.Result{}, fmt.Errorf("read %s %s: %w", of.what, k.name, err)
 	}
 	r.mu.Lock()
-	tally, ok := r.index.Tally(k.name)
+	tally, ok := r.index.TallyOf(match.Ref{Kind: of.kind, Name: k.name})
 	r.mu.Unlock()
-	if !ok || tally.UID != string(o.UID) || tally.Generation != o.Generation {
+	if !ok || tally.UID != string(o.GetUID()) || tally.Generation != o.GetGeneration() {
 		return r.rest(k), nil // it is being deleted, or its event has not reached the index yet
 	}
-	if r.behind(k, o.ResourceVersion) {
+	if r.behind(k, o.GetResourceVersion()) {
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
-	next := r.statusOf(o, tally)
-	if equality.Semantic.DeepEqual(o.Status, next) {
+	old := *of.statusOf(o)
+	next := r.statusOf(k.name, old, tally)
+	if equality.Semantic.DeepEqual(old, next) {
 		return r.rest(k), nil
 	}
-	if wait := pace.wait(r.now(), r.interval, turns(o.Status.Conditions, next.Conditions)); wait > 0 {
+	if wait := pace.wait(r.now(), r.interval, turns(old.Conditions, next.Conditions)); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	version, err := r.writer.ApplyTemplateStatus(ctx, o, next)
@@ -60,16 +77,16 @@ func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Re
 	}
 	r.wrote(k, version)
 	r.mu.Lock()
-	r.paces[k.name] = r.paces[k.name].after(r.now(), r.interval)
+	r.paces[k] = r.paces[k].after(r.now(), r.interval)
 	r.mu.Unlock()
-	r.reportTemplate(o, next)
+	r.reportTemplate(o, old, next)
 	return r.rest(k), nil
 }
 
-func (r *Reconciler) paceOf(name string) pace {
+func (r *Reconciler) paceOf(k key) pace {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.paces[name]
+	return r.paces[k]
 }
 
 // turns reports whether a condition comes, goes, or has another status or reason.
@@ -77,10 +94,10 @@ func turns(old, next []metav1.Condition) bool {
 	return len(old) != len(next) || slices.ContainsFunc(next, func(c metav1.Condition) bool { return turned(old, c) })
 }
 
-func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alpha1.TemplateStatus {
+func (r *Reconciler) statusOf(name string, old v1alpha1.TemplateStatus, t match.Tally) v1alpha1.TemplateStatus {
 	return v1alpha1.TemplateStatus{
 		ObservedGeneration: t.Generation,
-		Conditions:         status.Template(o.Name, t, o.Status.Conditions, r.now()),
+		Conditions:         status.Template(name, t, old.Conditions, r.now()),
 		Nodes:              v1alpha1.TemplateNodes{Selected: t.Nodes, UpToDate: t.NodesApplied, OutOfDate: t.NodesNotApplied},
 		Devices: v1alpha1.TemplateDevices{
 			Matched: t.Matched, UpToDate: t.Applied, OutOfDate: t.NotApplied, Failed: t.Failed, Blocked: t.Blocked, Conflicting: t.Conflicting,
@@ -90,10 +107,10 @@ func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alp
 }
 
 // reportTemplate emits one Warning when a template gets into a conflict or has an invalid spec.
-func (r *Reconciler) reportTemplate(o *v1alpha1.FirmwareTemplate, next v1alpha1.TemplateStatus) {
+func (r *Reconciler) reportTemplate(o client.Object, old, next v1alpha1.TemplateStatus) {
 	for _, kind := range []string{v1alpha1.ConditionConflict, v1alpha1.ConditionStalled} {
 		now := meta.FindStatusCondition(next.Conditions, kind)
-		if now == nil || !turned(o.Status.Conditions, *now) {
+		if now == nil || !turned(old.Conditions, *now) {
 			continue
 		}
 		if kind == v1alpha1.ConditionStalled && now.Reason != v1alpha1.ReasonInvalidSpec {
@@ -107,27 +124,26 @@ func (r *Reconciler) reportTemplate(o *v1alpha1.FirmwareTemplate, next v1alpha1.
 // the new resource version. The error is a conflict or not-found of the API when the object is not the one that the
 // decision is about.
 type Writer interface {
-	// ApplyFirmware sets spec.origin and spec.firmware of a device, or removes them when nothing is assigned. It refuses a device with
-	// another uid.
-	ApplyFirmware(ctx context.Context, d *v1alpha1.NodeDevice, next *match.Assigned) (version string, err error)
+	// ApplyDesired sets spec.origin, spec.firmware and spec.configuration of a device, or removes what is not assigned. It refuses a device
+	// with another uid.
+	ApplyDesired(ctx context.Context, d *v1alpha1.NodeDevice, next match.Decision) (version string, err error)
 	// ApplyConditions sets the operator's conditions of a device to those of the given list. It refuses a device in
 	// another version than that given.
 	ApplyConditions(ctx context.Context, d *v1alpha1.NodeDevice, version string, all []metav1.Condition) (next string, err error)
 	// ApplyPins sets the condition of a NodeFirmware about its pins to that of the given list.
 	ApplyPins(ctx context.Context, n *v1alpha1.NodeFirmware, all []metav1.Condition) (version string, err error)
 	// ApplyTemplateStatus sets the status of a template. It refuses a template in another version.
-	ApplyTemplateStatus(ctx context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.TemplateStatus) (version string, err error)
+	ApplyTemplateStatus(ctx context.Context, t client.Object, s v1alpha1.TemplateStatus) (version string, err error)
 }
 
 // Applier is the Writer that uses server-side apply.
 type Applier struct{ Client client.Client }
 
-// ApplyFirmware is the Writer's.
-func (a *Applier) ApplyFirmware(ctx context.Context, d *v1alpha1.NodeDevice, next *match.Assigned) (string, error) {
-	if next == nil {
-		return fieldset.ApplyDesired(ctx, a.Client, d, nil, nil)
-	}
-	return fieldset.ApplyDesired(ctx, a.Client, d, next.Origin, &next.DesiredFirmware)
+// ApplyDesired is the Writer's.
+func (a *Applier) ApplyDesired(ctx context.Context, d *v1alpha1.NodeDevice, next match.Decision) (string, error) {
+	return fieldset.ApplyDesired(ctx, a.Client, d, v1alpha1.NodeDeviceSpec{
+		Origin: next.Origin(), Firmware: next.Firmware.Desired(), Configuration: next.Configuration.Desired(),
+	})
 }
 
 // ApplyConditions is the Writer's.
@@ -141,7 +157,7 @@ func (a *Applier) ApplyPins(ctx context.Context, n *v1alpha1.NodeFirmware, all [
 }
 
 // ApplyTemplateStatus is the Writer's.
-func (a *Applier) ApplyTemplateStatus(ctx context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.TemplateStatus) (string, error) {
+func (a *Applier) ApplyTemplateStatus(ctx context.Context, t client.Object, s v1alpha1.TemplateStatus) (string, error) {
 	return fieldset.ApplyTemplate(ctx, a.Client, t, s)
 }
 

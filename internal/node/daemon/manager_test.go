@@ -192,8 +192,10 @@ func TestSharesDeviceWithOperator(t *testing.T) { // R001-3, R001-11
 	settled(t, env, "n1-nic-aa")
 
 	device := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n1-nic-aa"}}
-	_, err := fieldset.ApplyDesired(t.Context(), env.Client, device, []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
-		&v1alpha1.DesiredFirmware{Version: "22.41.1000", Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid})
+	_, err := fieldset.ApplyDesired(t.Context(), env.Client, device, v1alpha1.NodeDeviceSpec{
+		Origin:   []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}},
+		Firmware: &v1alpha1.DesiredFirmware{Version: "22.41.1000", Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid},
+	})
 	require.NoError(t, err)
 	_, err = fieldset.ApplyAssignment(t.Context(), env.Client, device, "", []metav1.Condition{{
 		Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSourceNotFound,

@@ -192,7 +192,7 @@ func (r *run) writePlainly(ctx context.Context) error {
 	err = each(ctx, len(devices.Items), operatorWorkers, func(ctx context.Context, i int) error {
 		d := &devices.Items[i]
 		d.Spec.Firmware.Version = from
-		_, err := fieldset.ApplyDesired(ctx, c, d, d.Spec.Origin, d.Spec.Firmware)
+		_, err := fieldset.ApplyDesired(ctx, c, d, d.Spec)
 		return err
 	})
 	r.report.RawSeconds = since(began)
