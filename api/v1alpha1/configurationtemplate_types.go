@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -136,6 +137,27 @@ func (c *DesiredConfiguration) Digest() Digest {
 	content, _ := json.Marshal([]any{c.Settings, values, c.Unlisted == UnlistedReset}) // these always marshal, and maps in order
 	sum := sha256.Sum256(content)
 	return Digest("sha256:" + hex.EncodeToString(sum[:]))
+}
+
+// Target is the version that the update brings, with the digest of its image; of one that only changes settings, what stands for these.
+func (u *TaskDevice) Target() (version string, digest Digest) {
+	if u.Digest == "" && u.Configuration != "" {
+		return SettingsVersion(u.Configuration), u.Configuration
+	}
+	return u.Version, u.Digest
+}
+
+// Contents are the digests of what the update writes: of an image, of settings, or of both.
+func (u *TaskDevice) Contents() []Digest {
+	return slices.DeleteFunc([]Digest{u.Digest, u.Configuration}, func(d Digest) bool { return d == "" })
+}
+
+// Called is the version of a content of the update.
+func (u *TaskDevice) Called(content Digest) string {
+	if content == u.Configuration {
+		return SettingsVersion(content)
+	}
+	return u.Version
 }
 
 // SettingsVersion is what settings are called where an image has its version.

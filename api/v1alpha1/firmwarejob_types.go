@@ -456,6 +456,13 @@ func (j *FirmwareJob) FailedOn(device string) bool {
 	return !onDevices || j.Blames(device)
 }
 
+// FailedOnSettings reports whether a failed job failed on the settings of the device, and not on its firmware.
+func (j *FirmwareJob) FailedOnSettings(device string) bool {
+	return j.FailureReason() == ReasonParameterInvalid || slices.ContainsFunc(j.Status.Steps, func(s JobStep) bool {
+		return s.Name == "configure" && s.Device == device && s.State == StepFailed
+	})
+}
+
 // Blames reports whether the job says that the image of the device made the device or its node unhealthy.
 func (j *FirmwareJob) Blames(device string) bool {
 	return slices.ContainsFunc(j.Status.Blamed, func(b BlamedDevice) bool { return b.Device == device })

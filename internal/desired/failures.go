@@ -9,8 +9,12 @@ import (
 )
 
 // Wants reports whether the device, being the same hardware, is still to get the image of an update, as the desired
-// version or as a hop.
+// version or as a hop, or the settings of one that has no image.
 func Wants(d *v1alpha1.NodeDevice, u *v1alpha1.TaskDevice) bool {
+	if u.Digest == "" && u.Configuration != "" {
+		c := d.Spec.Configuration
+		return c != nil && c.Policy == v1alpha1.PolicyApply && d.Status.UniqueID == u.UniqueID && c.Digest() == u.Configuration
+	}
 	w := d.Spec.Firmware
 	return w != nil && w.Policy == v1alpha1.PolicyApply && d.Status.UniqueID == u.UniqueID &&
 		slices.Contains(w.Images(), u.Digest)
@@ -45,7 +49,19 @@ func SortJobs(jobs []v1alpha1.FirmwareJob) {
 	}
 }
 
-// Failures are the jobs of a node, in order, that failed on an image for the device since the last retry that a person requested.
+// failedWith are those of the image and the settings of an update that a job which failed on the device speaks against. A job that ends
+// before the device is judged says what it failed on; where it blames a device with both, nobody knows which it was.
+func failedWith(j *v1alpha1.FirmwareJob, u *v1alpha1.TaskDevice) []v1alpha1.Digest {
+	switch {
+	case u.Digest == "" || u.Configuration == "" || j.Blames(u.Name) && !j.FailedOnSettings(u.Name):
+		return u.Contents()
+	case j.FailedOnSettings(u.Name):
+		return []v1alpha1.Digest{u.Configuration}
+	}
+	return []v1alpha1.Digest{u.Digest}
+}
+
+// Failures are the jobs of a node, in order, that failed on an image, or on settings, for the device since the last retry that a person requested.
 // They count even where a failure left no mark on the device, such as when the node became unhealthy, and when the
 // quarantine of the image is lifted: a lift is for the fleet, and a retry is for this node.
 func Failures(jobs []v1alpha1.FirmwareJob, retry plan.Clearance, d *v1alpha1.NodeDevice, image v1alpha1.Digest) (out []*v1alpha1.FirmwareJob) {
@@ -54,7 +70,7 @@ func Failures(jobs []v1alpha1.FirmwareJob, retry plan.Clearance, d *v1alpha1.Nod
 		if !j.Failed() || retry.Clears(j.RetryInForce()) || succeededSince(jobs[i+1:], d.Name, image) {
 			continue
 		}
-		if u := UpdateFor(j, d.Name); u != nil && u.Digest == image && u.UniqueID == d.Status.UniqueID && j.FailedOn(d.Name) {
+		if u := UpdateFor(j, d.Name); u != nil && slices.Contains(failedWith(j, u), image) && u.UniqueID == d.Status.UniqueID && j.FailedOn(d.Name) {
 			out = append(out, j)
 		}
 	}
@@ -76,6 +92,6 @@ func cleared(jobs []v1alpha1.FirmwareJob, retry plan.Clearance) int {
 func succeededSince(later []v1alpha1.FirmwareJob, device string, image v1alpha1.Digest) bool {
 	return slices.ContainsFunc(later, func(j v1alpha1.FirmwareJob) bool {
 		at := UpdateFor(&j, device)
-		return at != nil && at.Digest == image && j.Ended() && !j.Failed()
+		return at != nil && slices.Contains(at.Contents(), image) && j.Ended() && !j.Failed()
 	})
 }

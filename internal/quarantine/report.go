@@ -33,7 +33,7 @@ type report struct {
 }
 
 // believed returns what a job blames, as far as it is believed. The job was admitted by the operator; the
-// image is the one that the job was to flash to that device; the model is the one that the planner wrote. A daemon that is
+// image, or the settings, are those that the job was to write to that device; the model is the one that the planner wrote. A daemon that is
 // compromised can accuse the images of its own admitted jobs for the models of their devices, and nothing else. A job without that model,
 // which a person made, accuses none; and neither does one whose digest or model is none, so that there can be no FirmwareQuarantine.
 func believed(j *v1alpha1.FirmwareJob) []report {
@@ -43,13 +43,15 @@ func believed(j *v1alpha1.FirmwareJob) []report {
 	var out []report
 	for _, blamed := range j.Status.Blamed {
 		for _, u := range j.Spec.Task.Devices {
-			if u.Name != blamed.Device || v1alpha1.QuarantineName(u.Digest, u.Model) == "" {
-				continue
+			for _, content := range u.Contents() {
+				if u.Name != blamed.Device || v1alpha1.QuarantineName(content, u.Model) == "" {
+					continue
+				}
+				out = append(out, report{
+					key: key{content, u.Model}, version: u.Called(content), node: j.Spec.NodeName, job: j.Name,
+					message: text.Clip(blamed.Message, maxMessage), evidence: blamed.Evidence, ended: j.Ended(), created: j.CreationTimestamp,
+				})
 			}
-			out = append(out, report{
-				key: key{u.Digest, u.Model}, version: u.Version, node: j.Spec.NodeName, job: j.Name,
-				message: text.Clip(blamed.Message, maxMessage), evidence: blamed.Evidence, ended: j.Ended(), created: j.CreationTimestamp,
-			})
 		}
 	}
 	return out
@@ -64,6 +66,6 @@ func (r report) succeeds(o v1alpha1.QuarantineReport) bool {
 // accuses reports whether the job blames a device of the model for which it has the image, believed or not.
 func accuses(j *v1alpha1.FirmwareJob, about key) bool {
 	return slices.ContainsFunc(j.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool {
-		return about == key{u.Digest, u.Model} && slices.ContainsFunc(j.Status.Blamed, func(b v1alpha1.BlamedDevice) bool { return b.Device == u.Name })
+		return about.model == u.Model && slices.Contains(u.Contents(), about.digest) && slices.ContainsFunc(j.Status.Blamed, func(b v1alpha1.BlamedDevice) bool { return b.Device == u.Name })
 	})
 }

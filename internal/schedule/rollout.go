@@ -218,6 +218,12 @@ func EdgeOf(model, from, version string, digest v1alpha1.Digest) Edge {
 	return Edge{Target: Target{Model: cmp.Or(model, v1alpha1.AnyModel), Version: version, Digest: string(digest)}, From: from}
 }
 
+// EdgeOfUpdate is what a job does with a device.
+func EdgeOfUpdate(u *v1alpha1.TaskDevice) Edge {
+	version, digest := u.Target()
+	return EdgeOf(u.Model, u.FromVersion, version, digest)
+}
+
 // WithEdge adds an edge to those of a job, in order. Two devices with the same edge have one verdict.
 func WithEdge(edges []JobEdge, e JobEdge) []JobEdge {
 	at, found := slices.BinarySearchFunc(edges, e, func(a, b JobEdge) int { return a.Edge.Compare(b.Edge) })

@@ -110,8 +110,9 @@ func (r *Reconciler) toTakers(ctx context.Context, o client.Object) []reconcile.
 	}
 	var nodes []string
 	for i := range devices.Items {
-		if slices.Contains(devices.Items[i].Spec.Firmware.Images(), q.Spec.Digest) {
-			nodes = append(nodes, devices.Items[i].Spec.NodeName)
+		d := &devices.Items[i].Spec
+		if slices.Contains(d.Firmware.Images(), q.Spec.Digest) || d.Configuration.Digest() == q.Spec.Digest {
+			nodes = append(nodes, d.NodeName)
 		}
 	}
 	return watch.Requests(nodes...)

@@ -166,7 +166,8 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.TaskDe
 		if u == nil || isListed || !desired.Wants(d, u) {
 			continue
 		}
-		delay := f.retryDelay(d, u.Digest)
+		_, digest := u.Target()
+		delay := f.retryDelay(d, digest)
 		wait := max(delay.until.Sub(f.now), 0)
 		switch may := !delay.untilAsked && wait == 0 && f.mayRepeat(d, u); {
 		case !may && held.FailedOn(d.Name): // nothing would judge this device before the node is back in service
@@ -174,17 +175,34 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.TaskDe
 		case !may:
 			next = sooner(next, wait)
 		default:
-			due = append(due, f.updateTo(d, u.Version, u.Digest))
+			due = append(due, f.again(d, u))
 		}
 	}
 	return f.choose(due, queued, held), next
 }
 
+// again is the update of a held job, as it is for the device now.
+func (f facts) again(d *v1alpha1.NodeDevice, u *v1alpha1.TaskDevice) v1alpha1.TaskDevice {
+	if u.Digest == "" {
+		return settingsOnly(d, u.Configuration)
+	}
+	out := f.updateTo(d, u.Version, u.Digest)
+	if u.Configuration == d.Spec.Configuration.Digest() {
+		out.Configuration = u.Configuration
+	}
+	return out
+}
+
 // mayRepeat reports whether the daemon would accept the update of a held job once more: its device runs the version, so that
 // the node is only judged again, or the update is what is to be flashed now.
 func (f facts) mayRepeat(d *v1alpha1.NodeDevice, u *v1alpha1.TaskDevice) bool {
-	if f.isBad(d, u.Digest) {
+	if slices.ContainsFunc(u.Contents(), func(c v1alpha1.Digest) bool { return f.isBad(d, c) }) {
 		return false
+	}
+	if u.Digest == "" { // it is judged again, or its settings are to be changed now
+		now, is := f.next(d)
+		inForce := desired.StandingOf(d.Spec.Configuration, u.Configuration, d.Status.Configuration, f.retry) == desired.SettingsInForce
+		return inForce || is && now.Configuration == u.Configuration
 	}
 	if o := d.Status.Firmware; o != nil && inventory.NormalizeVersion(o.Running) == inventory.NormalizeVersion(u.Version) {
 		return true
@@ -247,7 +265,7 @@ func sameWork(a, b []v1alpha1.TaskDevice) bool {
 
 func sameUpdate(a, b v1alpha1.TaskDevice) bool {
 	return a.Name == b.Name && a.UniqueID == b.UniqueID && a.FromVersion == b.FromVersion && a.Version == b.Version &&
-		a.Digest == b.Digest && isPinned(a) == isPinned(b)
+		a.Digest == b.Digest && a.Configuration == b.Configuration && isPinned(a) == isPinned(b)
 }
 
 // sameTerms reports whether a job may begin under the conditions that the node's policy sets now.
@@ -298,12 +316,12 @@ func jobName(node, previous, fingerprint string) string {
 
 // fingerprint is the same for the same work and different for different work.
 func fingerprint(updates []v1alpha1.TaskDevice, terms schedule.Settings) string {
-	work := make([]string, 0, 4*len(updates)+len(terms.Require))
+	work := make([]string, 0, 5*len(updates)+len(terms.Require))
 	for _, r := range terms.Require {
 		work = append(work, string(r))
 	}
 	for _, u := range updates {
-		work = append(work, u.Name, u.UniqueID, u.Version, string(u.Digest))
+		work = append(work, u.Name, u.UniqueID, u.Version, string(u.Digest), string(u.Configuration))
 	}
 	out, _ := json.Marshal(work) // strings always marshal
 	return string(out)

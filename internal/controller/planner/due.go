@@ -11,6 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -31,7 +32,7 @@ func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.TaskDevice
 		if !is || !isQueued(u, queued) && (!isObserved(d) || match.Unread(d)) {
 			continue
 		}
-		delay := f.retryDelay(d, u.Digest)
+		u, delay := f.without(d, u)
 		switch wait := delay.until.Sub(f.now); {
 		case delay.untilAsked:
 		case wait > 0:
@@ -52,10 +53,14 @@ func (f facts) unqueued(queued []v1alpha1.FirmwareJob) (out []schedule.Edge) {
 	for i := range f.devices {
 		d := &f.devices[i]
 		u, is := f.next(d)
-		if !is || isQueued(u, queued) || f.retryDelay(d, u.Digest).untilAsked {
+		if !is || isQueued(u, queued) {
 			continue
 		}
-		e := schedule.EdgeOf(u.Model, u.FromVersion, u.Version, u.Digest)
+		u, delay := f.without(d, u)
+		if delay.untilAsked {
+			continue
+		}
+		e := schedule.EdgeOfUpdate(&u)
 		e.Pinned = isPinned(u)
 		if at, found := slices.BinarySearchFunc(out, e, schedule.Edge.Compare); !found {
 			out = slices.Insert(out, at, e)
@@ -137,26 +142,58 @@ func isQueued(u v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob) bool {
 	})
 }
 
-// next is what is to be flashed to a device by what was last read from it: the desired version, or a hop on the way to it.
+// next is what is to be written to a device by what was last read from it: the desired version, or a hop on the way to it, and the desired
+// settings. Firmware may reset settings, so those that are in force go with it; others go with the last hop, which may bring what they name.
 //
 // The conditions Blocked and Conflict are the decision of package match, carried on the object: they say what depends on
 // sources and on other templates, and the index of the fleet that decides it belongs to the template controller, which
 // writes them before the assignment they are about. Everything else follows from the facts in the status.
 func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.TaskDevice, is bool) {
-	if d.Spec.Firmware == nil || d.Status.UniqueID == "" || d.DeletionTimestamp != nil ||
+	if d.Spec.Firmware == nil && d.Spec.Configuration == nil || d.Status.UniqueID == "" || d.DeletionTimestamp != nil ||
 		meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBlocked) ||
 		meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionConflict) {
 		return u, false
 	}
 	decision := plan.Decide(desired.Of(d.Spec.Firmware, f.retry), match.Facts(d))
-	if !decision.Outcome.Due() {
-		return u, false
+	if decision.Outcome.Due() {
+		digest := v1alpha1.Digest(decision.Digest.String())
+		if !f.isBad(d, digest) && !f.isBad(d, d.Spec.Firmware.Digest) { // a hop to a quarantined version is of no use
+			u, is = f.updateTo(d, string(decision.Version), digest), true
+		}
 	}
-	digest := v1alpha1.Digest(decision.Digest.String())
-	if f.isBad(d, digest) || f.isBad(d, d.Spec.Firmware.Digest) { // a hop to a quarantined version is of no use
-		return u, false
+	settings, isLast := d.Spec.Configuration.Digest(), is && decision.Version == inventory.NormalizeVersion(d.Spec.Firmware.Version)
+	switch standing := desired.StandingOf(d.Spec.Configuration, settings, d.Status.Configuration, f.retry); {
+	case f.isUnhealthy(*d) || f.isBad(d, settings):
+	case standing == desired.SettingsDue && !is:
+		u, is = settingsOnly(d, settings), true
+	case isLast && standing == desired.SettingsDue, is && standing == desired.SettingsInForce && d.Spec.Configuration.Policy == v1alpha1.PolicyApply:
+		u.Configuration = settings
 	}
-	return f.updateTo(d, string(decision.Version), digest), true
+	return u, is
+}
+
+// settingsOnly changes the settings of a device and not its firmware.
+func settingsOnly(d *v1alpha1.NodeDevice, settings v1alpha1.Digest) v1alpha1.TaskDevice {
+	return v1alpha1.TaskDevice{
+		Name: d.Name, UniqueID: d.Status.UniqueID, Model: cmp.Or(d.Status.ModelKey(), v1alpha1.AnyModel), Configuration: settings,
+	}
+}
+
+// without is an update without the part that failed before and waits, and how long the whole waits where all of it does.
+func (f facts) without(d *v1alpha1.NodeDevice, u v1alpha1.TaskDevice) (v1alpha1.TaskDevice, retryDelay) {
+	if u.Configuration == "" || u.Digest == "" {
+		_, digest := u.Target()
+		return u, f.retryDelay(d, digest)
+	}
+	firmware, settings := f.retryDelay(d, u.Digest), f.retryDelay(d, u.Configuration)
+	switch {
+	case firmware.lets(f.now) && !settings.lets(f.now):
+		u.Configuration = ""
+		return u, firmware
+	case !firmware.lets(f.now) && settings.lets(f.now) && d.Status.Configuration.State == v1alpha1.ConfigurationOutOfDate:
+		return settingsOnly(d, u.Configuration), settings
+	}
+	return u, firmware
 }
 
 // isBad reports whether the image is quarantined for the device's model.
@@ -167,7 +204,7 @@ func (f facts) isBad(d *v1alpha1.NodeDevice, image v1alpha1.Digest) bool {
 
 // isHalted reports whether the policy has halted what the update flashes.
 func (f facts) isHalted(u v1alpha1.TaskDevice) bool {
-	return slices.Contains(f.settings.Halted, schedule.EdgeOf(u.Model, u.FromVersion, u.Version, u.Digest).Target)
+	return slices.Contains(f.settings.Halted, schedule.EdgeOfUpdate(&u).Target)
 }
 
 // isPinned reports whether a pin selects the update.
@@ -195,6 +232,9 @@ type retryDelay struct {
 	// until is the end of the wait after passing failures.
 	until time.Time
 }
+
+// lets reports whether it may be tried now.
+func (r retryDelay) lets(now time.Time) bool { return !r.untilAsked && !r.until.After(now) }
 
 const (
 	firstRetry = 30 * time.Second

@@ -159,14 +159,14 @@ func (r *Reconciler) edges(ctx context.Context, jobs map[string]*v1alpha1.Firmwa
 		}
 		for i := range j.Spec.Task.Devices {
 			u := &j.Spec.Task.Devices[i]
-			model := u.Model
-			if model == "" {
-				var err error
-				if model, err = r.model(ctx, u.Name); err != nil {
+			edge := schedule.EdgeOfUpdate(u)
+			if u.Model == "" {
+				model, err := r.model(ctx, u.Name)
+				if err != nil {
 					return nil, err
 				}
+				edge.Model = cmp.Or(model, v1alpha1.AnyModel)
 			}
-			edge := schedule.EdgeOf(model, u.FromVersion, u.Version, u.Digest)
 			edge.Pinned = u.Origin == v1alpha1.OriginPin
 			out[uid] = schedule.WithEdge(out[uid], schedule.JobEdge{Edge: edge, Verdict: verdictOn(j, u.Name)})
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -87,15 +88,17 @@ func (f facts) poolOf() func(node string) string {
 // quarantined is the first update of a job whose image is quarantined for the model of its device; nil when none is.
 func (r *Reconciler) quarantined(ctx context.Context, j *v1alpha1.FirmwareJob, pool string, set quarantine.Set) (*schedule.QuarantinedUpdate, error) {
 	for _, u := range j.Spec.Task.Devices {
-		if !set.Holds(u.Digest) {
-			continue
-		}
-		model, err := r.model(ctx, u.Name)
-		if err != nil {
-			return nil, err
-		}
-		if q, is := set.Blocks(u.Digest, model, pool); is {
-			return &schedule.QuarantinedUpdate{Device: u.Name, Version: u.Version, Why: quarantine.Why(&q), Lift: quarantine.Lift(&q)}, nil
+		for _, content := range u.Contents() {
+			if !set.Holds(content) {
+				continue
+			}
+			model, err := r.model(ctx, u.Name)
+			if err != nil {
+				return nil, err
+			}
+			if q, is := set.Blocks(content, model, pool); is {
+				return &schedule.QuarantinedUpdate{Device: u.Name, Version: u.Called(content), Why: quarantine.Why(&q), Lift: quarantine.Lift(&q)}, nil
+			}
 		}
 	}
 	return nil, nil
@@ -158,10 +161,19 @@ func (r *Reconciler) priorities(ctx context.Context, jobs map[string]*v1alpha1.F
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list firmware templates: %w", err)
 	}
-	templates := map[string]int{}
-	for i := range list.Items {
-		if p := list.Items[i].Spec.Priority; p != 0 {
-			templates[list.Items[i].Name] = int(p)
+	var settings v1alpha1.ConfigurationTemplateList
+	if err := r.client.List(ctx, &settings, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list configuration templates: %w", err)
+	}
+	templates := map[match.Ref]int{}
+	for _, t := range list.Items {
+		if t.Spec.Priority != 0 {
+			templates[match.Ref{Kind: v1alpha1.OriginTemplate, Name: t.Name}] = int(t.Spec.Priority)
+		}
+	}
+	for _, t := range settings.Items {
+		if t.Spec.Priority != 0 {
+			templates[match.Ref{Kind: v1alpha1.OriginConfiguration, Name: t.Name}] = int(t.Spec.Priority)
 		}
 	}
 	out := map[string]int{}
@@ -178,8 +190,8 @@ func (r *Reconciler) priorities(ctx context.Context, jobs map[string]*v1alpha1.F
 	return out, nil
 }
 
-// priorityOf is the priority of a job: its own, or the highest of the templates that its devices get their firmware from now.
-func (r *Reconciler) priorityOf(ctx context.Context, templates map[string]int, j *v1alpha1.FirmwareJob) (int, error) {
+// priorityOf is the priority of a job: its own, or the highest of the templates that its devices get their firmware and settings from now.
+func (r *Reconciler) priorityOf(ctx context.Context, templates map[match.Ref]int, j *v1alpha1.FirmwareJob) (int, error) {
 	if j.Spec.Priority != nil {
 		return int(*j.Spec.Priority), nil
 	}
@@ -188,17 +200,27 @@ func (r *Reconciler) priorityOf(ctx context.Context, templates map[string]int, j
 	}
 	highest := -1000
 	for i := range j.Spec.Task.Devices {
-		of, d := 0, &v1alpha1.NodeDevice{}
-		err := r.client.Get(ctx, client.ObjectKey{Name: j.Spec.Task.Devices[i].Name}, d)
+		u, d := &j.Spec.Task.Devices[i], &v1alpha1.NodeDevice{}
+		err := r.client.Get(ctx, client.ObjectKey{Name: u.Name}, d)
 		if client.IgnoreNotFound(err) != nil {
-			return 0, fmt.Errorf("read node device %s: %w", j.Spec.Task.Devices[i].Name, err)
+			return 0, fmt.Errorf("read node device %s: %w", u.Name, err)
 		}
-		if o := v1alpha1.AssignedBy(d.Spec.Origin); o != nil && o.Kind == v1alpha1.OriginTemplate {
-			of = templates[o.Name]
+		if o := v1alpha1.AssignedBy(d.Spec.Origin); u.Configuration == "" || u.Digest != "" {
+			highest = max(highest, priorityIn(templates, o))
 		}
-		highest = max(highest, of)
+		if o := v1alpha1.ConfiguredBy(d.Spec.Origin); u.Configuration != "" {
+			highest = max(highest, priorityIn(templates, o))
+		}
 	}
 	return highest, nil
+}
+
+// priorityIn is the priority of the template that an origin names; 0 for a pin and for none.
+func priorityIn(templates map[match.Ref]int, o *v1alpha1.Origin) int {
+	if o == nil {
+		return 0
+	}
+	return templates[match.Ref{Kind: o.Kind, Name: o.Name}]
 }
 
 // publish tells the room how many nodes wait under each policy with a limit, and for which updates no more need to be queued.
