@@ -18,7 +18,7 @@ func (w *world) brute() view {
 	w.inEffect = map[string][]bool{}
 	compiled := map[string]*Template{}
 	for name, o := range w.templates {
-		tally := Tally{UID: string(o.UID), Generation: o.Generation, Paused: o.Spec.State == v1alpha1.TemplatePaused}
+		tally := Tally{Kind: v1alpha1.OriginTemplate, UID: string(o.UID), Generation: o.Generation, Paused: o.Spec.State == v1alpha1.TemplatePaused}
 		c, err := NewTemplate(o)
 		if err != nil {
 			tally.Invalid, tally.Paused = err.Error(), false

@@ -18,6 +18,8 @@ type stage struct {
 	device    *v1alpha1.NodeDevice
 	templates map[string]*v1alpha1.FirmwareTemplate
 	firmware  *v1alpha1.NodeFirmware
+	// generations are those of the templates of settings.
+	generations map[string]int64
 }
 
 func newStage(t *testing.T) *stage {
@@ -56,7 +58,7 @@ func (s *stage) act() {
 			return
 		}
 		s.device = s.device.DeepCopy()
-		write(s.device, d.Firmware)
+		put(s.device, d)
 		s.ix.SetDevice(s.device)
 	}
 }
@@ -109,6 +111,11 @@ func (s *stage) pins(versions ...string) {
 	s.firmware = n
 	s.ix.SetNodeFirmware(n)
 	s.act()
+}
+
+// put makes the spec of a device what was decided.
+func put(o *v1alpha1.NodeDevice, d Decision) {
+	o.Spec.Firmware, o.Spec.Configuration, o.Spec.Origin = d.Firmware.Desired(), d.Configuration.Desired(), d.Origin()
 }
 
 // write makes the assignment of a device the one given.
