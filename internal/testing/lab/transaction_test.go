@@ -9,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,8 +83,8 @@ func (s *scene) quarantined(t target) bool {
 // Real processes: everything a job can leave behind that is not its target.
 func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 	t.Parallel()
-	l := startLab(t, 5)
-	l.allow(t, 5)
+	l := startLab(t, 6)
+	l.allow(t, 6)
 
 	t.Run("a daemon killed in the middle of a rollback finishes it", func(t *testing.T) { // R002-9, R002-47, R003-49
 		t.Parallel()
@@ -160,6 +162,36 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		assert.False(t, s.kubeNode().Spec.Unschedulable)
 	})
 
+	// R001-9, R001-24, R002-50: firmware and settings in one maintenance, settings alone, and a value that the card does not take.
+	t.Run("settings come into force with firmware, and alone", func(t *testing.T) {
+		t.Parallel()
+		s := l.scene(t, 5)
+		fct := s.settings(1000)
+		refused := s.settingsAre(v1alpha1.ReasonParameterInvalid, metav1.ConditionFalse)
+		assert.Contains(t, meta.FindStatusCondition(refused.Status.Conditions, v1alpha1.ConditionReady).Message, "numVFs")
+		assert.Zero(t, s.jobs(), "what the card does not take disturbs nobody")
+
+		list := targetsOf("cx6dx")
+		require.NoError(t, list[0].publish(t.Context(), l))
+		s.declare(list)
+		s.edit(fct, 8)
+		nic := s.settingsAre(v1alpha1.ReasonSucceeded, metav1.ConditionTrue)
+		assert.Equal(t, v1alpha1.ConfigurationUpToDate, nic.Status.Configuration.State)
+		require.Len(t, nic.Status.Parameters, 1)
+		assert.Equal(t, "8", *nic.Status.Parameters[0].Current)
+		s.requireDone(list, s.node.Reboots())
+		assert.Equal(t, map[string]int{"nic0": 1}, s.flashes())
+
+		s.edit(fct, 4)
+		nic = s.settingsAre(v1alpha1.ReasonSucceeded, metav1.ConditionTrue)
+		assert.Equal(t, "4", *nic.Status.Parameters[0].Current)
+		eventually(t, "the job of the settings completes", func() bool {
+			return s.jobs() == 2 && strings.HasPrefix(s.condition(v1alpha1.ConditionComplete), "True")
+		})
+		assert.Equal(t, map[string]int{"nic0": 1}, s.flashes(), "nothing is flashed for settings")
+		assert.Zero(t, s.maintenances())
+	})
+
 	t.Run("a person runs steps", func(t *testing.T) { // R003-1, R003-5, R003-15, R003-23, R003-29, R003-33, R003-35, R003-53
 		t.Parallel()
 		s := l.scene(t, 4)
@@ -179,6 +211,52 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 				len(n.Status.Steps) > 0 && n.Status.Steps[0].Name == "preflight" && n.Status.CurrentStep == nil
 		})
 	})
+}
+
+// settings declares how many virtual functions the adapters of the scene's node have.
+func (s *scene) settings(vfs int32) *v1alpha1.ConfigurationTemplate {
+	s.t.Helper()
+	fct := &v1alpha1.ConfigurationTemplate{ObjectMeta: metav1.ObjectMeta{Name: "only-" + s.node.Name}}
+	fct.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/hostname": s.node.Name}}
+	fct.Spec.Rules = []v1alpha1.ConfigurationRule{{
+		Name: "vfs", Selector: targetsOf("cx6dx")[0].selector,
+		DesiredConfiguration: v1alpha1.DesiredConfiguration{Settings: v1alpha1.Settings{NumVFs: &vfs}},
+	}}
+	require.NoError(s.t, s.lab.admin.Create(s.t.Context(), fct))
+	return fct
+}
+
+// edit changes how many virtual functions are declared.
+func (s *scene) edit(fct *v1alpha1.ConfigurationTemplate, vfs int32) {
+	s.t.Helper()
+	require.NoError(s.t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := s.lab.admin.Get(s.t.Context(), client.ObjectKeyFromObject(fct), fct); err != nil {
+			return err
+		}
+		fct.Spec.Rules[0].Settings.NumVFs = &vfs
+		return s.lab.admin.Update(s.t.Context(), fct)
+	}))
+}
+
+// settingsAre waits until the template of settings has that reason, and returns the adapter as the API has it then.
+func (s *scene) settingsAre(reason string, ready metav1.ConditionStatus) (nic v1alpha1.NodeDevice) {
+	s.t.Helper()
+	eventually(s.t, "the template of settings says "+reason, func() bool {
+		fct := &v1alpha1.ConfigurationTemplate{}
+		if s.lab.admin.Get(s.t.Context(), client.ObjectKey{Name: "only-" + s.node.Name}, fct) != nil {
+			return false
+		}
+		c := meta.FindStatusCondition(fct.Status.Conditions, v1alpha1.ConditionReady)
+		return c != nil && c.Reason == reason && c.Status == ready
+	})
+	var devices v1alpha1.NodeDeviceList
+	require.NoError(s.t, s.lab.admin.List(s.t.Context(), &devices, client.MatchingFields{"spec.nodeName": s.node.Name}))
+	for _, d := range devices.Items {
+		if d.Spec.Configuration != nil {
+			nic = d
+		}
+	}
+	return nic
 }
 
 func (s *scene) patchNode(change func(*v1alpha1.NodeFirmware)) {
