@@ -79,13 +79,13 @@ func configurationsInUse() []client.Object {
 	done, failing, fresh := validConfiguration(), validConfiguration(), validConfiguration()
 	done.Status = v1alpha1.TemplateStatus{
 		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 6, UpToDate: 6}, Devices: v1alpha1.TemplateDevices{Matched: 12, UpToDate: 12},
-		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "12 of 12 devices have their settings"),
+		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "12 of 12 assigned devices have the desired settings."),
 	}
 	failing.Name = "bios"
 	failing.Status = v1alpha1.TemplateStatus{
 		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 40, UpToDate: 33, OutOfDate: 6},
 		Devices:    v1alpha1.TemplateDevices{Matched: 40, UpToDate: 33, OutOfDate: 6, Failed: 1, Conflicting: 1},
-		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "33 of 39 devices have their settings; 1 failed"),
+		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "33 of 39 assigned devices have the desired settings, 5 devices are in progress."),
 	}
 	fresh.Name = "telco"
 	return []client.Object{done, failing, fresh}
