@@ -142,7 +142,7 @@ func (i *installation) objects() []client.Object {
 		i.began("began", "false"), i.began("kept", "true"), i.maintenance("foreign-a", "node-a", "other.example.com"), said("said-foreign", "kubelet", "Node", "node-a"),
 		said("said-by-a", "firmware-daemon", "FirmwareJob", "node-a-12345678"), said("said-by-b", "firmware-daemon", "FirmwareJob", "node-b-12345678"),
 		said("said-by-operator", "node-firmware-operator", "FirmwareJob", "node-b-12345678"), job("ended"), update("node-a"), byPerson(v1alpha1.JobTypeRestore),
-		template("t"), source("s"), forbidden(), catalog(),
+		template("t"), configuration("c"), source("s"), forbidden(), catalog(),
 		changed(nodeFirmware("pinned"), func(n *v1alpha1.NodeFirmware) { n.Spec.ScanThreshold = "1h" }), unpinned("unpinned"), rollout("p"), rollout("default"), i.configMap("other", "x"), i.daemonPod("plain"))
 }
 
@@ -267,6 +267,16 @@ func template(name string) *v1alpha1.FirmwareTemplate {
 	return &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareTemplateSpec{
 		Rules: []v1alpha1.FirmwareRule{{Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
 	}}
+}
+
+func configuration(name string) *v1alpha1.ConfigurationTemplate {
+	return &v1alpha1.ConfigurationTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ConfigurationTemplateSpec{Rules: []v1alpha1.ConfigurationRule{{
+		Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, DesiredConfiguration: *virtualFunctions(),
+	}}}}
+}
+
+func virtualFunctions() *v1alpha1.DesiredConfiguration {
+	return &v1alpha1.DesiredConfiguration{Settings: v1alpha1.Settings{NumVFs: new(int32(8))}}
 }
 
 func source(name string) *v1alpha1.FirmwareSource {
@@ -607,6 +617,10 @@ const (
 func (i *installation) attempts() []attempt {
 	desired := &v1alpha1.DesiredFirmware{Version: "1", Policy: "Apply", Downgrade: "Allow"}
 	origin := []v1alpha1.Origin{{Kind: v1alpha1.OriginPin, Name: "n", Rule: "r"}}
+	const (
+		wants = `{"spec":{"configuration":{"settings":{"numVFs":8}},"origin":[{"kind":"ConfigurationTemplate","name":"c","rule":"r"}]}}`
+		has   = `{"configuration":{"state":"OutOfDate"},"parameters":[{"name":"numVFs","current":"0"}]}`
+	)
 	owned := func(kind, name string, blocks bool) func(*v1alpha1.NodeDevice) {
 		return func(d *v1alpha1.NodeDevice) {
 			d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: name, UID: "1", BlockOwnerDeletion: &blocks}}
@@ -629,6 +643,7 @@ func (i *installation) attempts() []attempt {
 		{"a", "create a device of another node", create(device("x", "node-b")), anotherNode},
 		{"b", "create a device of another node", create(device("node-a-nic-7", "node-a")), "may not write an object of node 'node-a'"},
 		{"a", "create a device with desired firmware", create(changed(device("node-a-nic-9", "node-a"), func(d *v1alpha1.NodeDevice) { d.Spec.Firmware, d.Spec.Origin = desired, origin })), "without a desired firmware"},
+		{"a", "create a device with desired settings", create(changed(device("node-a-nic-9", "node-a"), func(d *v1alpha1.NodeDevice) { d.Spec.Configuration, d.Spec.Origin = virtualFunctions(), origin })), "or configuration"},
 		{"unbound", "create a device", create(device("node-a-nic-9", "node-a")), noClaim},
 		{"a", "take the name of another node's device", create(device("node-b-bios", "node-a")), named},
 		{"a", "take a name that says no class", create(device("node-a-1-nic-2", "node-a")), named},
@@ -646,6 +661,9 @@ func (i *installation) attempts() []attempt {
 		{"a", "have a device owned by another Node", create(changed(device("node-a-nic-9", "node-a"), owned("Node", "node-b", false))), noMetadata},
 		{"a", "keep its Node from being deleted", create(changed(device("node-a-nic-9", "node-a"), owned("Node", "node-a", true))), noMetadata},
 		{"a", "report on its device", status(device("node-a-nic-1", ""), `{"boardID":"MT_1"}`), ""},
+		{"a", "report the settings of its device", status(device("node-a-nic-1", ""), has), ""},
+		{"a", "report the settings of another node's device", status(device("node-b-nic-1", ""), has), anotherNode},
+		{"a", "say which settings its device should have", patch(device("node-a-nic-1", ""), wants), noVerb},
 		{"a", "report on another node's device", status(device("node-b-nic-1", ""), `{"boardID":"MT_1"}`), anotherNode},
 		{"b", "report on another node's device", status(device("node-a-nic-1", ""), `{"boardID":"MT_1"}`), "may not write an object of node 'node-a'"},
 		{"unbound", "report on a device", status(device("node-a-nic-1", ""), `{"boardID":"MT_2"}`), noClaim},
@@ -750,6 +768,10 @@ func (i *installation) attempts() []attempt {
 		{"a", "read a source", read(source("s")), ""},
 		{"a", "list templates", list(&v1alpha1.FirmwareTemplateList{}), noVerb},
 		{"a", "list sources", list(&v1alpha1.FirmwareSourceList{}), noVerb},
+		{"a", "read settings", read(configuration("c")), ""},
+		{"a", "list settings", list(&v1alpha1.ConfigurationTemplateList{}), noVerb},
+		{"a", "want other settings", patch(configuration("c"), `{"spec":{"state":"Paused"}}`), noVerb},
+		{"a", "report on settings for the operator", status(configuration("c"), `{"observedGeneration":1}`), noVerb},
 		{"a", "want other firmware", patch(template("t"), `{"spec":{"state":"Paused"}}`), noVerb},
 		{"a", "make a template", create(template("other")), noVerb},
 		{"a", "offer another image", patch(source("s"), `{"spec":{"upgradePaths":[{"to":"2","below":"1"}]}}`), noVerb},
@@ -867,6 +889,22 @@ func (i *installation) attempts() []attempt {
 		{"viewer", "lift a quarantine", patch(forbidden(), `{"spec":{"state":"Lifted"}}`), noVerb},
 		{"viewer", "see quarantines", list(&v1alpha1.FirmwareQuarantineList{}), ""},
 		{"operator", "change a template", patch(template("t"), `{"spec":{"state":"Paused"}}`), noVerb},
+		// Which settings a device should have comes from what a person declared, and which it has from its daemon.
+		{"operator", "change declared settings", patch(configuration("c"), `{"spec":{"state":"Paused"}}`), noVerb},
+		{"operator", "declare settings", create(configuration("c2")), noVerb},
+		{"operator", "delete declared settings", remove(configuration("c")), noVerb},
+		{"operator", "report on declared settings", status(configuration("c"), `{"observedGeneration":1}`), ""},
+		{"operator", "assign settings to a device", patch(device("node-a-nic-1", ""), wants), ""},
+		{"operator", "say how far a device has its settings", status(device("node-a-nic-1", ""), `{"configuration":{"state":"UpToDate"}}`), theNodes},
+		{"operator", "say which settings a device has", status(device("node-a-nic-1", ""), `{"parameters":[{"name":"numVFs","current":"8"}]}`), theNodes},
+		{"template-editor", "declare settings", create(configuration("c2")), ""},
+		{"template-editor", "assign settings to a device", patch(device("node-a-nic-1", ""), wants), noVerb},
+		{"admin", "declare settings", create(configuration("c2")), ""},
+		{"admin", "assign settings to a device", patch(device("node-a-nic-1", ""), wants), noVerb},
+		{"source-editor", "declare settings", create(configuration("c2")), noVerb},
+		{"pin-editor", "declare settings", create(configuration("c2")), noVerb},
+		{"viewer", "declare settings", create(configuration("c2")), noVerb},
+		{"viewer", "see declared settings", list(&v1alpha1.ConfigurationTemplateList{}), ""},
 		{"operator", "change a policy", patch(rollout("p"), `{"spec":{"maxUnavailable":"100%"}}`), noVerb},
 		{"operator", "make the default policy that a person makes", ensure(rollout("default")), ""},
 		{"operator", "make the default policy", admitted(create(rollout("default"))), ""},

@@ -23,14 +23,15 @@ var someTime = metav1.NewTime(time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC))
 func TestKubectlGetGolden(t *testing.T) {
 	env := apitest.New(t)
 	for kind, objects := range map[string][]client.Object{
-		"FirmwareTemplate":   templatesInUse(),
-		"FirmwareSource":     sourcesInUse(),
-		"FirmwareCatalog":    catalogsInUse(),
-		"FirmwareQuarantine": quarantinesInUse(),
-		"RolloutPolicy":      policiesInUse(),
-		"NodeFirmware":       nodesInUse(),
-		"NodeDevice":         devicesInUse(),
-		"FirmwareJob":        jobsInUse(),
+		"FirmwareTemplate":      templatesInUse(),
+		"ConfigurationTemplate": configurationsInUse(),
+		"FirmwareSource":        sourcesInUse(),
+		"FirmwareCatalog":       catalogsInUse(),
+		"FirmwareQuarantine":    quarantinesInUse(),
+		"RolloutPolicy":         policiesInUse(),
+		"NodeFirmware":          nodesInUse(),
+		"NodeDevice":            devicesInUse(),
+		"FirmwareJob":           jobsInUse(),
 	} {
 		t.Run(kind, func(t *testing.T) {
 			for _, o := range objects {
@@ -69,6 +70,22 @@ func templatesInUse() []client.Object {
 		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 40, UpToDate: 33, OutOfDate: 6},
 		Devices:    v1alpha1.TemplateDevices{Matched: 322, UpToDate: 312, OutOfDate: 8, Failed: 1, Conflicting: 2},
 		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "312 of 320 devices run their firmware; 1 failed"),
+	}
+	fresh.Name = "telco"
+	return []client.Object{done, failing, fresh}
+}
+
+func configurationsInUse() []client.Object {
+	done, failing, fresh := validConfiguration(), validConfiguration(), validConfiguration()
+	done.Status = v1alpha1.TemplateStatus{
+		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 6, UpToDate: 6}, Devices: v1alpha1.TemplateDevices{Matched: 12, UpToDate: 12},
+		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "12 of 12 assigned devices have the desired settings."),
+	}
+	failing.Name = "bios"
+	failing.Status = v1alpha1.TemplateStatus{
+		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 40, UpToDate: 33, OutOfDate: 6},
+		Devices:    v1alpha1.TemplateDevices{Matched: 40, UpToDate: 33, OutOfDate: 6, Failed: 1, Conflicting: 1},
+		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "33 of 39 assigned devices have the desired settings, 5 devices are in progress."),
 	}
 	fresh.Name = "telco"
 	return []client.Object{done, failing, fresh}

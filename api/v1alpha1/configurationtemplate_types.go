@@ -71,12 +71,14 @@ type DesiredConfiguration struct {
 	// settings are those that mean the same on every device.
 	// +optional
 	Settings Settings `json:"settings,omitzero"`
-	// parameters are the device's own, as its tool spells them. At most 128, each with a name of its own.
+	// parameters are the device's own, as its tool spells them. At most 128, each with a name of its own, and 16384 characters of names
+	// and values together. No passwords: everybody who may read the object reads them.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:XValidation:rule="self.map(p, size(p.name) + size(p.value)).sum() <= 16384",message="names and values of the parameters of one device are at most 16384 characters together"
 	Parameters []ParameterValue `json:"parameters,omitempty"`
 	// unlisted is Keep (default) to leave all other parameters alone, or Reset to give them their defaults.
 	// +optional
@@ -121,7 +123,9 @@ type UnlistedPolicy string
 
 // The policies for parameters that are not named.
 const (
-	UnlistedKeep  UnlistedPolicy = "Keep"
+	// UnlistedKeep leaves them as they are.
+	UnlistedKeep UnlistedPolicy = "Keep"
+	// UnlistedReset gives them their defaults.
 	UnlistedReset UnlistedPolicy = "Reset"
 )
 

@@ -166,8 +166,8 @@ type TaskDevice struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	FromVersion string `json:"fromVersion,omitempty"`
-	// version that should run after the job. Absent in an Update that only changes settings. A Restore takes the newest image of it in the archive; without
-	// version and digest, the last that was good: what a rollback would restore, or else the newest one that does not run.
+	// version that should run after the job. Absent in an Update that only changes settings. A Restore takes the newest image of it in the
+	// archive; without version and digest, the last that was good: what a rollback would restore, or else the newest one that does not run.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -84,8 +84,8 @@ type FirmwareRule struct {
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
 }
 
-// TemplateStatus is the status of a FirmwareTemplate or a ConfigurationTemplate. It is written by the operator. While the template keeps changing, the counters may lag by up to 30 seconds and the
-// conditions by a second.
+// TemplateStatus is the status of a FirmwareTemplate or a ConfigurationTemplate. It is written by the operator. While the template keeps
+// changing, the counters may lag by up to 30 seconds and the conditions by a second.
 type TemplateStatus struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
@@ -113,7 +113,8 @@ type TemplateStatus struct {
 	AssignedDevices []string `json:"assignedDevices,omitempty"`
 }
 
-// TemplateNodes counts nodes. A device is up to date if it runs the desired version or has the desired settings. On those that are neither upToDate nor outOfDate the template decides nothing.
+// TemplateNodes counts nodes. A device is up to date if it runs the desired version or has the desired settings. On the nodes that are
+// neither upToDate nor outOfDate the template decides nothing.
 type TemplateNodes struct {
 	// selected by label and machine model.
 	// +optional

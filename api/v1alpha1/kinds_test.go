@@ -21,14 +21,15 @@ import (
 // oneOfEach is a valid object of every kind, without a status.
 func oneOfEach() map[string]client.Object {
 	return map[string]client.Object{
-		"FirmwareTemplate":   validTemplate(),
-		"FirmwareSource":     validSource(),
-		"FirmwareCatalog":    validCatalog(),
-		"FirmwareQuarantine": validQuarantine(),
-		"RolloutPolicy":      &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}},
-		"NodeFirmware":       validNodeFirmware(),
-		"NodeDevice":         validDevice(),
-		"FirmwareJob":        validJob(),
+		"FirmwareTemplate":      validTemplate(),
+		"ConfigurationTemplate": validConfiguration(),
+		"FirmwareSource":        validSource(),
+		"FirmwareCatalog":       validCatalog(),
+		"FirmwareQuarantine":    validQuarantine(),
+		"RolloutPolicy":         &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}},
+		"NodeFirmware":          validNodeFirmware(),
+		"NodeDevice":            validDevice(),
+		"FirmwareJob":           validJob(),
 	}
 }
 
@@ -69,6 +70,10 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, v1alpha1.TemplateActive, rule.State)
 	assert.Equal(t, v1alpha1.PolicyApply, rule.Rules[0].Policy)
 	assert.Equal(t, v1alpha1.DowngradeForbid, rule.Rules[0].Downgrade, "a template never downgrades by accident")
+	settings := kinds["ConfigurationTemplate"].(*v1alpha1.ConfigurationTemplate).Spec
+	assert.Equal(t, v1alpha1.TemplateActive, settings.State)
+	assert.Equal(t, v1alpha1.PolicyApply, settings.Rules[0].Policy)
+	assert.Equal(t, v1alpha1.UnlistedKeep, settings.Rules[0].Unlisted, "what is not named is left alone")
 	pin := kinds["NodeFirmware"].(*v1alpha1.NodeFirmware).Spec
 	assert.Empty(t, pin.ScanThreshold, "it is left to the daemon's --scan-interval")
 	assert.Equal(t, v1alpha1.PolicyApply, pin.Pins[0].Policy)

@@ -148,7 +148,7 @@ type NodeDeviceStatus struct {
 	// +optional
 	Configuration *ObservedConfiguration `json:"configuration,omitempty"`
 	// parameters are those that spec.configuration names, and those of the others that are not as it says, as the device has them. At most
-	// 160.
+	// 160, and as many as fit into 32 KiB.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -289,9 +289,9 @@ type AppliedFirmware struct {
 	// +optional
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest Digest `json:"digest,omitempty"`
-	// origin lists the objects that the firmware came from, as they were for the job, or when the device was found to run what they
-	// desire: the template or pin, and the source. Where one of them is not as it was, status.obsolete of the NodeFirmware lists
-	// it. At most 4.
+	// origin lists the objects that the firmware and the settings came from, as they were for the job, or when the device was found to be
+	// as they desire: the template or pin and the source of the firmware, and the template of the settings. Where one of them is not as it
+	// was, status.obsolete of the NodeFirmware lists it. At most 4.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4

@@ -112,7 +112,7 @@ const (
 	ObsoleteSuperseded ObsoleteReason = "Superseded"
 )
 
-// ObsoleteReference is an object that running firmware came from and that is not as it was.
+// ObsoleteReference is an object that running firmware, or settings in force, came from and that is not as it was.
 type ObsoleteReference struct {
 	// kind of the object: FirmwareTemplate, ConfigurationTemplate, NodeFirmware or FirmwareSource.
 	// +required

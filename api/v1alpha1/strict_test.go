@@ -54,6 +54,10 @@ func TestEarlierShapesAreRefused(t *testing.T) {
 			"{machine: {manufacturer: Lenovo, model: 7X21}, devices: [{name: bios, selector: {class: BIOS}, version: 2.61.1, sourceRef: {name: bios}, updatePolicy: Validate}]}",
 			[]string{"devices", "machine.manufacturer"},
 		},
+		"ConfigurationTemplate": { // what other kinds call the same
+			"{pins: [{name: a}], rules: [{name: sriov, selector: {class: NIC, vendor: '15b3'}, settings: {numVfs: 8}, values: [{name: SRIOV_EN, value: '1'}], unlisted: Reset, downgrade: Forbid}]}",
+			[]string{"pins", "rules[0].settings.numVfs", "rules[0].values", "rules[0].downgrade"},
+		},
 		"FirmwareSource": {
 			"{verification: {mode: Unsigned}, files: [{url: 'https://firmware.example.com/a.bin', sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, " +
 				"format: Zip, images: [{path: a.bin, class: NIC, boardIDs: [MT_0000000359], version: 22.41.1000}]}], liftQuarantine: x, confirmQuarantine: x}",

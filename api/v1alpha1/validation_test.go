@@ -454,9 +454,9 @@ func TestNodeDeviceValidation(t *testing.T) {
 			{name: "no update policy", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Policy = "" },
 				field: "spec.firmware.policy", message: "Required"},
 			{name: "no origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Origin = nil },
-				field: "spec.origin", message: "firmware and origin must be set together"},
+				field: "spec.origin", message: "firmware or configuration must be set together with origin"},
 			{name: "an unknown origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Origin[0].Kind = "User" },
-				field: "spec.origin[0].kind", message: `supported values: "FirmwareTemplate", "NodeFirmware", "FirmwareSource"`},
+				field: "spec.origin[0].kind", message: `supported values: "FirmwareTemplate", "ConfigurationTemplate", "NodeFirmware", "FirmwareSource"`},
 		})
 	})
 	t.Run("update", func(t *testing.T) {
@@ -490,10 +490,10 @@ func TestFirmwareJobValidation(t *testing.T) {
 			{name: "129 devices", change: func(o *v1alpha1.FirmwareJob) { repeatUpdates(o, 129) },
 				field: "spec.task.devices", message: "at most 128 items"},
 			{name: "an update without a digest", change: func(o *v1alpha1.FirmwareJob) { update(o).Digest = "" },
-				field: "spec.task.devices", message: "each device of a job of type Update has a uniqueID, a version and a digest"},
+				field: "spec.task.devices", message: "each device of a job of type Update has a uniqueID, and a version with its digest, a configuration, or all of them"},
 			{name: "an update of a device without its identity", change: func(o *v1alpha1.FirmwareJob) {
 				update(o).UniqueID = ""
-			}, field: "spec.task.devices", message: "each device of a job of type Update has a uniqueID, a version and a digest"},
+			}, field: "spec.task.devices", message: "each device of a job of type Update has a uniqueID, and a version with its digest, a configuration, or all of them"},
 			{name: "a backup of all devices", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task = v1alpha1.JobTask{Type: v1alpha1.JobTypeBackup} }},
 			{name: "a backup of one device", change: byPerson(v1alpha1.JobTypeBackup, v1alpha1.TaskDevice{Name: "nic"})},
 			{name: "a backup of a version", change: byPerson(v1alpha1.JobTypeBackup, v1alpha1.TaskDevice{Name: "nic", Version: "1"}),
@@ -503,12 +503,12 @@ func TestFirmwareJobValidation(t *testing.T) {
 			{name: "a restore of nothing", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task = v1alpha1.JobTask{Type: v1alpha1.JobTypeRestore} },
 				field: "spec.task.devices", message: devicesMessage},
 			{name: "a restore that accuses an image", change: byPerson(v1alpha1.JobTypeRestore, v1alpha1.TaskDevice{Name: "nic", Model: "15b3:101d"}),
-				field: "spec.task.devices", message: "only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest or a rollbackSource"},
+				field: "spec.task.devices", message: "only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest, a rollbackSource or a configuration"},
 			{name: "an update with an image to go back to, without its digest", change: byPerson(v1alpha1.JobTypeUpdate, v1alpha1.TaskDevice{
 				Name: "nic", UniqueID: "u", Version: "1", Digest: digest, RollbackSource: "old"}),
 				field: "spec.task.devices", message: "a rollbackSource needs the rollbackDigest of the image in it"},
 			{name: "a restore with an image to go back to", change: byPerson(v1alpha1.JobTypeRestore, v1alpha1.TaskDevice{Name: "nic", RollbackDigest: digest}),
-				field: "spec.task.devices", message: "only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest or a rollbackSource"},
+				field: "spec.task.devices", message: "only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest, a rollbackSource or a configuration"},
 		})
 	})
 	t.Run("update", func(t *testing.T) {

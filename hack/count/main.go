@@ -42,7 +42,7 @@ func main() {
 
 // count reads the Go files of a checkout.
 func count(tree fs.FS) ([]figure, error) {
-	fields := figure{name: "fields", most: 420}
+	fields := figure{name: "fields", most: 440}
 	reasons := figure{name: "reasons", most: 80}
 	product := figure{name: "product", most: 66000}
 	world := figure{name: "testWorld", most: 31400}

@@ -88,6 +88,7 @@ func TestNoObjectIsTooLarge(t *testing.T) {
 	t.Run("NodeFirmware", func(t *testing.T) { cluster{t, c.Client}.fullNodeFirmware() })
 	t.Run("NodeDevice", func(t *testing.T) { cluster{t, c.Client}.fullNodeDevice() })
 	t.Run("FirmwareTemplate", func(t *testing.T) { cluster{t, c.Client}.fullTemplate() })
+	t.Run("ConfigurationTemplate", func(t *testing.T) { cluster{t, c.Client}.fullConfiguration() })
 	t.Run("FirmwareJob", func(t *testing.T) { cluster{t, c.Client}.fullJob() })
 	t.Run("FirmwareCatalog", func(t *testing.T) { cluster{t, c.Client}.fullCatalog() })
 	t.Run("FirmwareQuarantine", func(t *testing.T) { cluster{t, c.Client}.fullQuarantine() })
@@ -138,7 +139,9 @@ func (c cluster) fullNodeFirmware() {
 }
 
 func (c cluster) fullNodeDevice() {
-	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}, Spec: v1alpha1.NodeDeviceSpec{NodeName: long(253, 2)}}
+	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}, Spec: v1alpha1.NodeDeviceSpec{
+		NodeName: long(253, 2), Origin: longOrigin(), Configuration: longConfiguration(),
+	}}
 	c.create(d)
 	_, err := fieldset.ApplyDesired(c.Context(), c, d, v1alpha1.NodeDeviceSpec{Origin: longOrigin(), Firmware: &v1alpha1.DesiredFirmware{
 		Version: long(64, 1), Digest: longDigest(1), Policy: v1alpha1.PolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
@@ -160,10 +163,43 @@ func (c cluster) fullNodeDevice() {
 			Running: long(64, 1), Stored: long(64, 1), Driver: long(63, 1), Access: v1alpha1.AccessReadOnly,
 			Notes: filled(c.T, 4, unbounded, func(i int) string { return long(256, i) }),
 		},
-		Applied: &v1alpha1.AppliedFirmware{Digest: longDigest(1), Origin: longOrigin(), BootID: long(36, 1), Time: now},
-		Failure: &v1alpha1.DeviceFailure{Digest: longDigest(1), Reason: long(64, 1), Message: long(1024, 1), Job: long(253, 1), Time: now, Request: text},
+		Applied:       &v1alpha1.AppliedFirmware{Digest: longDigest(1), Origin: longOrigin(), BootID: long(36, 1), Time: now},
+		Failure:       longFailure(),
+		Configuration: &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationOutOfDate, Activation: v1alpha1.ActivationDriverReload, Failure: longFailure()},
+		Parameters: filled(c.T, 160, 32<<10, func(i int) v1alpha1.ObservedParameter { // as the daemon bounds them
+			value := long(16, i)
+			return v1alpha1.ObservedParameter{Name: long(128, i), Current: &value, Next: &value}
+		}),
 	}))
 	c.isSmall(d)
+}
+
+func longFailure() *v1alpha1.DeviceFailure {
+	return &v1alpha1.DeviceFailure{
+		Digest: longDigest(1), Reason: long(64, 1), Message: long(1024, 1), Job: long(253, 1), Time: now, Request: long(128, 1),
+	}
+}
+
+// longConfiguration has as many parameters as there may be, with the longest names that then fit: each name is in the managed fields again.
+func longConfiguration() *v1alpha1.DesiredConfiguration {
+	out := &v1alpha1.DesiredConfiguration{Policy: v1alpha1.PolicyValidate, Unlisted: v1alpha1.UnlistedReset, Settings: v1alpha1.Settings{NumVFs: new(int32(65535))}}
+	for i := range 128 {
+		out.Parameters = append(out.Parameters, v1alpha1.ParameterValue{Name: long(120, i), Value: long(8, i)})
+	}
+	return out
+}
+
+func (c cluster) fullConfiguration() {
+	o := &v1alpha1.ConfigurationTemplate{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}, Spec: v1alpha1.ConfigurationTemplateSpec{Rules: []v1alpha1.ConfigurationRule{{
+		Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, DesiredConfiguration: *longConfiguration(),
+	}}}}
+	c.create(o)
+	o.Status = v1alpha1.TemplateStatus{
+		Conditions:      verbose(v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionConflict),
+		AssignedDevices: filled(c.T, 50, unbounded, func(i int) string { return long(253, i) }),
+	}
+	require.NoError(c, c.Status().Update(c.Context(), o))
+	c.isSmall(o)
 }
 
 func (c cluster) fullTemplate() {

@@ -98,7 +98,9 @@ func addImageServer(mgr manager.Manager, c config.Operator, store *artifact.Stor
 }
 
 // resources are the resources of the product's custom resource definitions.
-var resources = []string{"firmwarecatalogs", "firmwarejobs", "firmwarequarantines", "firmwaresources", "firmwaretemplates", "nodedevices", "nodefirmwares", "rolloutpolicies"}
+var resources = []string{
+	"configurationtemplates", "firmwarecatalogs", "firmwarejobs", "firmwarequarantines", "firmwaresources", "firmwaretemplates", "nodedevices", "nodefirmwares", "rolloutpolicies",
+}
 
 // retryAPI is the wait between two attempts to reach an API server that does not answer.
 const retryAPI = 2 * time.Second

@@ -54,9 +54,10 @@ func node(o *corev1.Node) {
 	}
 }
 
-// device drops what a port is besides its address.
+// device drops what a port is besides its address, and the values that its parameters have.
 func device(o *v1alpha1.NodeDevice) {
 	s := &o.Status
+	s.Parameters = nil
 	for i := range s.Ports {
 		s.Ports[i] = v1alpha1.DevicePort{PCIAddress: s.Ports[i].PCIAddress}
 	}
@@ -71,6 +72,11 @@ func device(o *v1alpha1.NodeDevice) {
 	if f := o.Spec.Firmware; f != nil {
 		f.Digest = v1alpha1.Digest(shared(string(f.Digest)))
 		share(&f.Version)
+	}
+	if c := o.Spec.Configuration; c != nil {
+		for i := range c.Parameters {
+			share(&c.Parameters[i].Name, &c.Parameters[i].Value)
+		}
 	}
 	origins(o.Spec.Origin)
 	if a := s.Applied; a != nil {
@@ -100,7 +106,7 @@ func job(o *v1alpha1.FirmwareJob) {
 	share(&o.Spec.NodeName)
 	for i := range o.Spec.Task.Devices {
 		u := &o.Spec.Task.Devices[i]
-		u.Digest, u.RollbackDigest = v1alpha1.Digest(shared(string(u.Digest))), v1alpha1.Digest(shared(string(u.RollbackDigest)))
+		share((*string)(&u.Digest), (*string)(&u.RollbackDigest), (*string)(&u.Configuration))
 		share(&u.Name, &u.Model, &u.FromVersion, &u.Version, &u.RollbackSource)
 	}
 }

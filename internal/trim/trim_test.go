@@ -25,13 +25,14 @@ func TestOnlyTheseFieldsAreDropped(t *testing.T) {
 		want   []string
 	}{
 		"NodeDevice": {&v1alpha1.NodeDevice{}, []string{
-			"metadata.managedFields", "status.ports.linkType", "status.ports.netDevice",
+			"metadata.managedFields", "status.parameters", "status.ports.linkType", "status.ports.netDevice",
 		}},
-		"NodeFirmware":     {&v1alpha1.NodeFirmware{}, []string{"metadata.managedFields", "status.steps"}},
-		"FirmwareJob":      {&v1alpha1.FirmwareJob{}, []string{"metadata.managedFields"}},
-		"FirmwareTemplate": {&v1alpha1.FirmwareTemplate{}, []string{"metadata.managedFields"}},
-		"FirmwareSource":   {&v1alpha1.FirmwareSource{}, []string{"metadata.managedFields"}},
-		"RolloutPolicy":    {&v1alpha1.RolloutPolicy{}, []string{"metadata.managedFields"}},
+		"NodeFirmware":          {&v1alpha1.NodeFirmware{}, []string{"metadata.managedFields", "status.steps"}},
+		"FirmwareJob":           {&v1alpha1.FirmwareJob{}, []string{"metadata.managedFields"}},
+		"FirmwareTemplate":      {&v1alpha1.FirmwareTemplate{}, []string{"metadata.managedFields"}},
+		"ConfigurationTemplate": {&v1alpha1.ConfigurationTemplate{}, []string{"metadata.managedFields"}},
+		"FirmwareSource":        {&v1alpha1.FirmwareSource{}, []string{"metadata.managedFields"}},
+		"RolloutPolicy":         {&v1alpha1.RolloutPolicy{}, []string{"metadata.managedFields"}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			fill(reflect.ValueOf(c.object).Elem(), 0)

@@ -53,6 +53,7 @@ func SetupWithManager(mgr manager.Manager) error {
 		Watches(&v1alpha1.NodeFirmware{}, watch.Delayed(settle, toItself), builder.WithPredicates(firmwareChanged)).
 		Watches(&v1alpha1.NodeDevice{}, watch.Delayed(settle, watch.ToNode), builder.WithPredicates(deviceChanged)).
 		Watches(&v1alpha1.FirmwareTemplate{}, watch.Delayed(settle, r.toUsers(v1alpha1.OriginTemplate)), builder.WithPredicates(templateChanged)).
+		Watches(&v1alpha1.ConfigurationTemplate{}, watch.Delayed(settle, r.toUsers(v1alpha1.OriginConfiguration)), builder.WithPredicates(configurationChanged)).
 		Watches(&v1alpha1.FirmwareSource{}, watch.Delayed(settle, r.toUsers(v1alpha1.OriginSource)), builder.WithPredicates(sourceChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
@@ -91,17 +92,22 @@ var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
 		!ptr.Equal(current(a.Status.Conditions), current(b.Status.Conditions))
 })
 
-// templateChanged and sourceChanged pass what makes another object of a template or source, in the sense of this package.
+// templateChanged, configurationChanged and sourceChanged pass what makes another object of a template or source, in the sense of this
+// package.
 var (
 	templateChanged = watch.Changed(func(a, b *v1alpha1.FirmwareTemplate) bool {
-		x, y := templateObject(a), templateObject(b)
-		return x.uid != y.uid || !maps.Equal(x.hashes, y.hashes) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
+		return rulesChanged(templateObject(a), templateObject(b)) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
+	})
+	configurationChanged = watch.Changed(func(a, b *v1alpha1.ConfigurationTemplate) bool {
+		return rulesChanged(configurationObject(a), configurationObject(b)) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
 	})
 	sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
 		x, y := sourceObject(a), sourceObject(b)
 		return x.uid != y.uid || !slices.EqualFunc(x.images, y.images, sameDigest) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
 	})
 )
+
+func rulesChanged(a, b object) bool { return a.uid != b.uid || !maps.Equal(a.hashes, b.hashes) }
 
 func sameDigest(a, b v1alpha1.StoredImage) bool { return a.Digest == b.Digest }
 

@@ -25,7 +25,7 @@ type facts struct {
 	now     time.Time
 }
 
-// decide lists, in order, what the firmware of the node's devices came from and what is not as it was: the object has another uid or
+// decide lists, in order, what the firmware and the settings of the node's devices came from and what is not as it was: the object has another uid or
 // is gone, or the part of it that matters has another content. An edit that changes no content makes nothing obsolete.
 func decide(f facts) []v1alpha1.ObsoleteReference {
 	if f.firmware == nil {
@@ -42,23 +42,34 @@ func decide(f facts) []v1alpha1.ObsoleteReference {
 	})
 }
 
+// obsoleteOf looks at firmware and settings apart: what is desired of one may come from elsewhere while the other is as it was.
 func (f facts) obsoleteOf(d *v1alpha1.NodeDevice) []v1alpha1.ObsoleteReference {
 	if d.Status.Applied == nil {
 		return nil
 	}
 	var out []v1alpha1.ObsoleteReference
+	isOld := map[bool]bool{}
 	for _, o := range d.Status.Applied.Origin {
 		if reason := f.changed(o); reason != "" {
-			out = append(out, v1alpha1.ObsoleteReference{Kind: o.Kind, Name: o.Name, Rule: o.Rule, Reason: reason})
+			isOld[isOfSettings(o)] = true
+			out = append(out, reference(o, reason))
 		}
 	}
-	if was := supersededBy(d); len(out) == 0 && was != nil {
-		out = append(out, v1alpha1.ObsoleteReference{Kind: was.Kind, Name: was.Name, Rule: was.Rule, Reason: v1alpha1.ObsoleteSuperseded})
+	for _, was := range []*v1alpha1.Origin{supersededBy(d), reconfiguredBy(d)} {
+		if was != nil && !isOld[isOfSettings(*was)] {
+			out = append(out, reference(*was, v1alpha1.ObsoleteSuperseded))
+		}
 	}
 	return out
 }
 
-// changed says what became of an object since the firmware of a device came from it; empty when it is as it was.
+func isOfSettings(o v1alpha1.Origin) bool { return o.Kind == v1alpha1.OriginConfiguration }
+
+func reference(o v1alpha1.Origin, reason v1alpha1.ObsoleteReason) v1alpha1.ObsoleteReference {
+	return v1alpha1.ObsoleteReference{Kind: o.Kind, Name: o.Name, Rule: o.Rule, Reason: reason}
+}
+
+// changed says what became of an object since the firmware or the settings of a device came from it; empty when it is as it was.
 func (f facts) changed(o v1alpha1.Origin) v1alpha1.ObsoleteReason {
 	if o.UID == "" { // there was no source of that name
 		return ""
@@ -89,12 +100,27 @@ func (f facts) changed(o v1alpha1.Origin) v1alpha1.ObsoleteReason {
 func supersededBy(d *v1alpha1.NodeDevice) *v1alpha1.Origin {
 	now, was := v1alpha1.AssignedBy(d.Spec.Origin), v1alpha1.AssignedBy(d.Status.Applied.Origin)
 	w := d.Spec.Firmware
-	if now == nil || was == nil || w.Digest == "" || w.Digest == d.Status.Applied.Digest ||
-		now.Kind == was.Kind && now.Name == was.Name && now.Rule == was.Rule {
+	if now == nil || was == nil || w == nil || w.Digest == "" || w.Digest == d.Status.Applied.Digest || isSame(now, was) {
 		return nil
 	}
 	return was
 }
+
+// reconfiguredBy is what the settings of a device came from, where another template assigns other settings now; nil otherwise.
+func reconfiguredBy(d *v1alpha1.NodeDevice) *v1alpha1.Origin {
+	now, was := v1alpha1.ConfiguredBy(d.Spec.Origin), v1alpha1.ConfiguredBy(d.Status.Applied.Origin)
+	if now == nil || was == nil || d.Spec.Configuration == nil || hashOf(d.Spec.Configuration) == was.Hash || isSame(now, was) {
+		return nil
+	}
+	return was
+}
+
+func isSame(a, b *v1alpha1.Origin) bool {
+	return a.Kind == b.Kind && a.Name == b.Name && a.Rule == b.Rule
+}
+
+// hashOf is that of settings in the origin of what has them.
+func hashOf(c *v1alpha1.DesiredConfiguration) string { return v1alpha1.ImageHash(c.Digest()) }
 
 // id names an object, whichever one has that name at present.
 type id struct {
@@ -119,6 +145,15 @@ func (o object) holds(hash string) bool {
 
 func templateObject(o *v1alpha1.FirmwareTemplate) object {
 	return object{uid: string(o.UID), hashes: match.HashesOf(o.Spec.Rules)}
+}
+
+func configurationObject(o *v1alpha1.ConfigurationTemplate) object {
+	out := object{uid: string(o.UID), hashes: make(map[string]string, len(o.Spec.Rules))}
+	for i := range o.Spec.Rules {
+		r := &o.Spec.Rules[i]
+		out.hashes[r.Name] = hashOf(&r.DesiredConfiguration)
+	}
+	return out
 }
 
 func pinsObject(o *v1alpha1.NodeFirmware) object {

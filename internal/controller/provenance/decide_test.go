@@ -19,13 +19,14 @@ import (
 type site struct {
 	*testing.T
 	facts
-	templates map[string]*v1alpha1.FirmwareTemplate
-	source    *v1alpha1.FirmwareSource
+	templates      map[string]*v1alpha1.FirmwareTemplate
+	configurations map[string]*v1alpha1.ConfigurationTemplate
+	source         *v1alpha1.FirmwareSource
 }
 
 // newSite is a node whose NIC and disk were brought to version 1 by the rule "r" of the template "t" and the source "s".
 func newSite(t *testing.T) *site {
-	s := &site{T: t, templates: map[string]*v1alpha1.FirmwareTemplate{}, facts: facts{
+	s := &site{T: t, templates: map[string]*v1alpha1.FirmwareTemplate{}, configurations: map[string]*v1alpha1.ConfigurationTemplate{}, facts: facts{
 		firmware: &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-of-n1", Generation: 1}},
 		now:      time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
 	}}
@@ -114,6 +115,9 @@ func (s *site) look() []string {
 	}
 	for name, t := range s.templates {
 		s.objects[id{v1alpha1.OriginTemplate, name}] = templateObject(t)
+	}
+	for name, c := range s.configurations {
+		s.objects[id{v1alpha1.OriginConfiguration, name}] = configurationObject(c)
 	}
 	var out []string
 	for _, r := range decide(s.facts) {

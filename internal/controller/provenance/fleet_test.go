@@ -33,6 +33,8 @@ type fleet struct {
 	devices  map[string][]v1alpha1.NodeDevice
 	template *v1alpha1.FirmwareTemplate
 	source   *v1alpha1.FirmwareSource
+	// configuration is nil where no device has settings.
+	configuration *v1alpha1.ConfigurationTemplate
 
 	// due are the nodes with an event.
 	due            map[string]bool
@@ -141,6 +143,8 @@ func (f *fleet) Get(_ context.Context, key client.ObjectKey, into client.Object,
 		*o = *f.firmware[key.Name]
 	case *v1alpha1.FirmwareTemplate:
 		*o = *f.template
+	case *v1alpha1.ConfigurationTemplate:
+		*o = *f.configuration
 	case *v1alpha1.FirmwareSource:
 		*o = *f.source
 	default:

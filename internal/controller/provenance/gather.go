@@ -54,8 +54,11 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 // read adds a template or a source to the objects if there is one. One that is being deleted counts as deleted.
 func (r *Reconciler) read(ctx context.Context, i id, into map[id]object) error {
 	var o client.Object = &v1alpha1.FirmwareTemplate{}
-	if i.kind == v1alpha1.OriginSource {
+	switch i.kind { //nolint:exhaustive // pins are with their NodeFirmware
+	case v1alpha1.OriginSource:
 		o = &v1alpha1.FirmwareSource{}
+	case v1alpha1.OriginConfiguration:
+		o = &v1alpha1.ConfigurationTemplate{}
 	}
 	err := r.client.Get(ctx, client.ObjectKey{Name: i.name}, o, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) || err == nil && o.GetDeletionTimestamp() != nil {
@@ -67,6 +70,8 @@ func (r *Reconciler) read(ctx context.Context, i id, into map[id]object) error {
 	switch o := o.(type) {
 	case *v1alpha1.FirmwareTemplate:
 		into[i] = templateObject(o)
+	case *v1alpha1.ConfigurationTemplate:
+		into[i] = configurationObject(o)
 	case *v1alpha1.FirmwareSource:
 		into[i] = sourceObject(o)
 	}
