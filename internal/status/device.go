@@ -36,6 +36,8 @@ type DeviceFacts struct {
 	Unhealthy string
 	// Updating names the job and the step that work on the device now; empty when none does.
 	Updating string
+	// Settings is what is known of the settings of the device; nil where none are desired.
+	Settings *SettingsFacts
 }
 
 // Device maps facts to the conditions of a NodeDevice, keeping in old what others wrote. The operator's Conflict and
@@ -81,8 +83,14 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 		if f.Observed.Unreadable != "" {
 			return reconciling(v1alpha1.ReasonReadFailed, unreadable(f))
 		}
+		if f.Settings != nil {
+			return settingsReady(f, active(old, v1alpha1.ConditionBlocked))
+		}
 		return ready(v1alpha1.ReasonNotAssigned, "No template or pin assigns firmware to the device.")
 	case plan.UpToDate:
+		if f.Settings != nil {
+			return settingsReady(f, nil) // what is blocked may be its firmware, which runs
+		}
 		return ready(v1alpha1.ReasonUpToDate, upToDate(f))
 	case plan.Differs:
 		return stalled(v1alpha1.ReasonOutOfDate, fmt.Sprintf(

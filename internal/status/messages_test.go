@@ -29,6 +29,7 @@ var speakers = map[string]string{
 	"internal/status/node.go":        "NodeFirmware",
 	"internal/status/pins.go":        "NodeFirmware",
 	"internal/status/device.go":      "NodeDevice",
+	"internal/status/settings.go":    "NodeDevice",
 	"internal/status/assignment.go":  "NodeDevice",
 	"internal/status/template.go":    "FirmwareTemplate",
 	"internal/status/onnode.go":      "Node",

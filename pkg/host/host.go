@@ -51,6 +51,8 @@ type Host struct {
 
 	mu    sync.Mutex
 	turns map[string]chan struct{}
+	// places are those of the devices of the last scan, by class and unique id: they name the turns.
+	places map[[2]string]string
 
 	choosing sync.Mutex
 	// chosen are the drivers by place, for Config.Chosen.

@@ -51,7 +51,9 @@ func (h *Host) ScanGuarded(ctx context.Context, guard Guard) (Inventory, error) 
 		}
 	}
 	candidates := h.listAll(ctx, inv.Incomplete)
-	inv.Devices = separate(h.confirm(ctx, candidates, h.inspectAll(ctx, candidates, guard), guard))
+	candidates, devices := h.confirm(ctx, candidates, h.inspectAll(ctx, candidates, guard), guard)
+	inv.Devices = separate(candidates, devices)
+	h.notePlaces(candidates, inv.Devices)
 	h.addUse(ctx, inv.Devices)
 	if err := ctx.Err(); err != nil {
 		return Inventory{}, fmt.Errorf("scan machine: %w", context.Cause(ctx))

@@ -60,7 +60,7 @@ func newBase(ctx context.Context, o Options) (base, error) {
 // scans is the configuration of a discovery that publishes the journal's records.
 func (b base) scans(o Options, book discovery.Journal) discovery.Config {
 	return discovery.Config{
-		Node: o.Config.NodeName, Steps: steps.Enabled(b.catalog), Tools: b.tools, Interval: o.Config.ScanInterval, Host: b.hardware.Host,
+		Node: o.Config.NodeName, Steps: steps.Enabled(b.catalog), Tools: b.tools, Interval: o.Config.ScanInterval, Host: b.hardware.Host, Settings: b.hardware.Host,
 		Look: b.hardware.Look, Journal: book, Writes: b.hardware.Runner, Client: b.manager.GetClient(), Reader: b.manager.GetAPIReader(),
 		Log: logr.FromSlogHandler(o.Log.Handler()).WithName("discovery"),
 	}

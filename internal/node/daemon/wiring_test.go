@@ -120,6 +120,7 @@ func TestSettingsReachTheParts(t *testing.T) {
 	assert.Equal(t, 7*time.Minute, scans.Interval)
 	assert.Equal(t, "n1", scans.Node)
 	assert.NotNil(t, scans.Look, "cards that come and go are seen")
+	assert.Same(t, base.hardware.Host, scans.Settings, "settings are read in the turn of their device")
 	engine, err := base.engineConfig(o, taken.State)
 	require.NoError(t, err)
 	assert.Equal(t, 8*time.Minute, engine.Limits.Boot)

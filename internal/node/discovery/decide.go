@@ -16,7 +16,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/devicename"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -34,6 +33,8 @@ type facts struct {
 	records  records
 	// devices are the NodeDevices of this node.
 	devices []v1alpha1.NodeDevice
+	// settings says that settings are read where they are desired.
+	settings bool
 	// steps are those a job on this node may run.
 	steps []v1alpha1.EnabledStep
 	// tools are the vendors' programs that the drivers of this node run.
@@ -78,8 +79,11 @@ func decide(f facts, now time.Time) changes {
 			obj = newDevice(f, card.name)
 			c.create = append(c.create, obj)
 		}
-		s := deviceStatus(card.device, obj, f, now)
-		statuses[card.name], assigned[card.name] = s, obj.Spec.Firmware != nil
+		s := obj.Status
+		if !f.waits(card.device, obj) {
+			s = deviceStatus(card.device, obj, f, now)
+		}
+		statuses[card.name], assigned[card.name] = s, isAssigned(obj)
 		if !equality.Semantic.DeepEqual(s, obj.Status) {
 			c.update[card.name] = s
 		}
@@ -91,13 +95,18 @@ func decide(f facts, now time.Time) changes {
 		case f.snapshot.enumerated(class) && !f.mayBePartOfUnread(d.Status):
 			c.remove = append(c.remove, d)
 		default: // whether it is there is not known: it keeps its facts
-			statuses[d.Name], assigned[d.Name] = d.Status, d.Spec.Firmware != nil
+			statuses[d.Name], assigned[d.Name] = d.Status, isAssigned(d)
 		}
 	}
 	if f.nodeFirmware != nil {
 		c.node = nodeStatus(f, statuses, assigned, problems, now)
 	}
 	return c
+}
+
+// isAssigned reports whether anything is desired of the device.
+func isAssigned(d v1alpha1.NodeDevice) bool {
+	return d.Spec.Firmware != nil || d.Spec.Configuration != nil
 }
 
 func newDevice(f facts, name string) v1alpha1.NodeDevice {
@@ -321,23 +330,4 @@ func machine(m *inventory.Machine) *v1alpha1.Machine {
 		return nil
 	}
 	return &out
-}
-
-// atTarget is where the firmware of a device came from that was found to run what is desired. Where nothing is recorded, or somebody
-// else put it there, it is what desires it now, without an image. What a job put there stays, and so does its image; the objects that
-// desire it now take the place of those that did. Where the desired image is another one of the same version, nothing changes: that
-// one is not in the device.
-func atTarget(was *v1alpha1.AppliedFirmware, job *journal.Applied, want v1alpha1.NodeDeviceSpec, running inventory.Version, bootID string, now time.Time,
-) *v1alpha1.AppliedFirmware {
-	switch {
-	case len(want.Origin) == 0 || want.Firmware == nil:
-		return was
-	case was == nil || job != nil && string(was.Digest) == job.Digest && inventory.NormalizeVersion(job.Version) != inventory.NormalizeVersion(string(running)):
-		return &v1alpha1.AppliedFirmware{Origin: want.Origin, BootID: text.Clip(bootID, 64), Time: moment(now)}
-	case was.Digest != "" && was.Digest != want.Firmware.Digest, slices.Equal(was.Origin, want.Origin):
-		return was
-	}
-	out := was.DeepCopy()
-	out.Origin = want.Origin
-	return out
 }

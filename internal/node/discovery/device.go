@@ -24,6 +24,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 	out := describe(found)
 	if observed.Unreadable != "" && obj.Status.UniqueID != "" {
 		out = *obj.Status.DeepCopy()
+		out.Configuration, out.Parameters = nil, nil
 	}
 	out.ObservedGeneration = obj.Generation
 	out.Applied = applied(f.records, obj.Status, out.UniqueID)
@@ -43,6 +44,12 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 	if report.Verdict.Outcome == plan.UpToDate && obj.Spec.Firmware != nil && observed.Unreadable == "" && !f.records.updating[out.UniqueID] &&
 		!out.IsUnhealthy() && (out.Failure == nil || out.Failure.Digest != obj.Spec.Firmware.Digest) {
 		out.Applied = atTarget(out.Applied, f.records.devices[out.UniqueID].LastApplied, obj.Spec, found.Firmware.Running, f.snapshot.BootID, now)
+	}
+	if c := obj.Spec.Configuration; c != nil {
+		report.Settings = settingsOf(found, obj, f, report.Verdict.Outcome.Due(), &out)
+		if inForce(out) && !f.records.updating[out.UniqueID] && !out.IsUnhealthy() {
+			out.Applied = configured(out.Applied, obj.Spec, f.snapshot.BootID, now)
+		}
 	}
 	if f.records.updating[out.UniqueID] && f.records.step != nil {
 		report.Updating = f.records.working()

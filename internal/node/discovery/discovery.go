@@ -26,6 +26,12 @@ type Host interface {
 	ScanGuarded(ctx context.Context, guard host.Guard) (host.Inventory, error)
 }
 
+// Settings reads the settings of the devices that a scan found.
+type Settings interface {
+	// Parameters reads all parameters of a device, if the guard allows that at the moment of the reading.
+	Parameters(ctx context.Context, d inventory.Device, guard host.Guard) ([]inventory.Parameter, error)
+}
+
 // Writes lists the writes to devices that are running.
 type Writes interface {
 	// WriteRunning reports whether a write to the device with the unique id runs, whichever process began it.
@@ -39,6 +45,8 @@ type Config struct {
 	// Interval is the age at which a scan counts as stale where SetThreshold does not say.
 	Interval time.Duration
 	Host     Host
+	// Settings are read with a scan, of the devices for which any are desired.
+	Settings Settings
 	// Look returns the same string as long as the same devices are plugged in, and is cheap enough to be called every few
 	// seconds. Nil leaves hardware that is plugged in or removed to the next scan.
 	Look    func() (string, error)
@@ -75,7 +83,9 @@ type Discovery struct {
 	// seen is the journal as it was at the last scan, where other processes write it.
 	seen      journal.View
 	threshold time.Duration
-	asked     string // the last request of a person for a scan
+	// declared are the names of the objects for which settings are desired, as they were when they were last published.
+	declared map[string]bool
+	asked    string // the last request of a person for a scan
 }
 
 // New makes a Discovery. Nothing happens before RunScans and RunPublisher.
@@ -237,13 +247,14 @@ func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	if err != nil {
 		return fmt.Errorf("scan devices: %w", err)
 	}
+	parameters := d.parameters(ctx, found)
 	if err := memory.Release(); err != nil { // a scan leaves megabytes behind, and the next one is minutes away
 		d.config.Log.V(1).Info("Could not release memory after a scan", "cause", err.Error())
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.look, d.seen = look, seen
-	d.snapshot = &Snapshot{Inventory: found, Time: time.Now(), Requested: requested, Answers: answers}
+	d.snapshot = &Snapshot{Inventory: found, Parameters: parameters, Time: time.Now(), Requested: requested, Answers: answers}
 	return nil
 }
 
@@ -311,6 +322,8 @@ func signal(c chan struct{}) {
 // Snapshot is what one scan found.
 type Snapshot struct {
 	host.Inventory
+	// Parameters are those of the devices for which settings are desired, by unique id.
+	Parameters map[string]Parameters
 	// Time is when the scan ended.
 	Time time.Time
 	// Requested says that a person or a job requested the scan, so that its time is published even if nothing changed.

@@ -98,6 +98,8 @@ type bench struct {
 	tools  []vendortool.Finding
 	writes int
 	refuse string // the name of an object whose writes fail
+	// settings are nil where the daemon reads none.
+	settings *settings
 }
 
 const node = "n1"
@@ -150,10 +152,14 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 
 // restart is the daemon's: all it knows is in the journal and in the API.
 func (b *bench) restart() {
-	b.Discovery = discovery.New(discovery.Config{
+	c := discovery.Config{
 		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: b.host.look, Journal: b.book, Writes: b.busy, Steps: b.steps, Client: b.client, Reader: b.client,
 		Tools: b.tools, Log: logr.Discard(),
-	})
+	}
+	if b.settings != nil {
+		c.Settings = b.settings
+	}
+	b.Discovery = discovery.New(c)
 }
 
 // scans is how often the hardware was scanned, written how often the API was written to.

@@ -42,12 +42,15 @@ func (d *Discovery) Publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if d.declare(f) {
+		d.Request()
+	}
 	return d.act(ctx, f, decide(f, time.Now()))
 }
 
 // gather reads the objects of this node from the cache, and the journal.
 func (d *Discovery) gather(ctx context.Context, snapshot Snapshot) (facts, error) {
-	f := facts{node: d.config.Node, snapshot: snapshot, steps: d.config.Steps, tools: d.config.Tools}
+	f := facts{node: d.config.Node, snapshot: snapshot, settings: d.config.Settings != nil, steps: d.config.Steps, tools: d.config.Tools}
 	var err error
 	if f.records, err = d.records(); err != nil {
 		return f, err

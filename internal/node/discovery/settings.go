@@ -1,0 +1,164 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/devicename"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+)
+
+// Parameters are all those of one device, or why they could not be read.
+type Parameters struct {
+	All []inventory.Parameter
+	Err error
+}
+
+// parallel is of how many devices the parameters are read at once.
+const parallel = 4
+
+// parameters reads those of the devices that were found and for which settings are desired. Nothing is asked of any other.
+func (d *Discovery) parameters(ctx context.Context, found host.Inventory) map[string]Parameters {
+	d.mu.Lock()
+	declared := d.declared
+	d.mu.Unlock()
+	if d.config.Settings == nil || len(declared) == 0 {
+		return nil
+	}
+	out := map[string]Parameters{}
+	slots := make(chan struct{}, parallel)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	for _, device := range found.Devices {
+		if device.Err != nil || !declared[devicename.Of(d.config.Node, device.Identity)] {
+			continue
+		}
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			var read Parameters
+			read.All, read.Err = d.config.Settings.Parameters(ctx, device, d.guard)
+			mu.Lock()
+			defer mu.Unlock()
+			out[device.UniqueID] = read
+		})
+	}
+	group.Wait()
+	return out
+}
+
+// declare notes for which devices settings are desired, so that the next scan reads what these have. It reports whether the last scan left
+// out one of them, because nothing was desired of it then.
+func (d *Discovery) declare(f facts) (missing bool) {
+	declared := map[string]bool{}
+	for i := range f.devices {
+		if f.devices[i].Spec.Configuration != nil {
+			declared[f.devices[i].Name] = true
+		}
+	}
+	d.mu.Lock()
+	d.declared = declared
+	d.mu.Unlock()
+	return f.settings && slices.ContainsFunc(f.snapshot.Devices, func(device inventory.Device) bool {
+		return declared[devicename.Of(f.node, device.Identity)] && f.unasked(device)
+	})
+}
+
+// unasked reports whether the scan could read the device and did not ask it for its parameters.
+func (f facts) unasked(d inventory.Device) bool {
+	_, asked := f.snapshot.Parameters[d.UniqueID]
+	return d.Err == nil && !asked
+}
+
+// waits reports whether the status of a device stays as it is until the scan that asks it for its parameters, which is requested. One that a
+// job works on is reported meanwhile.
+func (f facts) waits(found inventory.Device, obj v1alpha1.NodeDevice) bool {
+	return f.settings && obj.Spec.Configuration != nil && f.unasked(found) && !f.records.updating[found.UniqueID]
+}
+
+// settingsOf says how far the device has its settings, in its status and for its conditions. What was last read stays where they cannot be read.
+// FirmwareDue says that a job is due to flash the device, which may bring a parameter that is not known yet.
+func settingsOf(found inventory.Device, obj v1alpha1.NodeDevice, f facts, firmwareDue bool, out *v1alpha1.NodeDeviceStatus) *status.SettingsFacts {
+	declared := *obj.Spec.Configuration
+	want := desired.Configuration(declared)
+	report := &status.SettingsFacts{Declared: len(want.Set), ReportOnly: declared.Policy == v1alpha1.PolicyValidate}
+	read, asked := f.snapshot.Parameters[found.UniqueID]
+	switch {
+	case found.Err != nil: // what the device says of itself is not known either
+		report.Unread = found.Err.Error()
+	case !asked:
+		report.Unread = "they were not asked for yet"
+	case errors.Is(read.Err, driver.ErrNotSupported):
+		report.Decision.Refusal = strings.TrimSuffix(read.Err.Error(), ": "+driver.ErrNotSupported.Error())
+		out.Configuration = &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationInvalid}
+		return report
+	case read.Err != nil:
+		report.Unread = read.Err.Error()
+	}
+	if report.Unread != "" {
+		if obj.Status.UniqueID == out.UniqueID {
+			out.Configuration, out.Parameters = obj.Status.Configuration.DeepCopy(), slices.Clone(obj.Status.Parameters)
+		}
+		return report
+	}
+	decided := plan.DecideConfiguration(*want, read.All, firmwareDue)
+	report.Decision = decided
+	is := v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationUpToDate}
+	switch {
+	case decided.Refusal != "":
+		is.State = v1alpha1.ConfigurationInvalid
+	case len(decided.Changes)+len(decided.Later) > 0:
+		is.State = v1alpha1.ConfigurationOutOfDate
+	}
+	if is.State != v1alpha1.ConfigurationInvalid && decided.Activation != inventory.ActivateNone {
+		is.Activation = v1alpha1.ActivationKind(decided.Activation.String())
+	}
+	out.Configuration, out.Parameters = &is, observedParameters(*want, decided.Resets, read.All)
+	return report
+}
+
+// inForce reports whether the settings of the device were found to be as desired, now or when they were last read, and none failed.
+func inForce(s v1alpha1.NodeDeviceStatus) bool {
+	return s.Configuration != nil && s.Configuration.State == v1alpha1.ConfigurationUpToDate && s.Configuration.Failure == nil
+}
+
+// The bounds of the API.
+const (
+	maxParameters = 160
+	maxName       = 128
+	maxValue      = 512
+)
+
+// observedParameters are those that are declared, and those of the others that are to be reset.
+func observedParameters(want plan.Configuration, resets []inventory.Setting, all []inventory.Parameter) []v1alpha1.ObservedParameter {
+	var out []v1alpha1.ObservedParameter
+	for _, s := range slices.Concat(want.Set, resets) {
+		p := inventory.FindParameter(all, s.Name)
+		if p == nil || len(p.Name) > maxName || len(out) == maxParameters {
+			continue
+		}
+		out = append(out, v1alpha1.ObservedParameter{Name: p.Name, Current: observed(p.Current), Next: observed(p.Next)})
+	}
+	byName := func(a, b v1alpha1.ObservedParameter) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortStableFunc(out, byName)
+	return slices.CompactFunc(out, func(a, b v1alpha1.ObservedParameter) bool { return a.Name == b.Name })
+}
+
+func observed(r inventory.Reading) *string {
+	if !r.Known {
+		return nil
+	}
+	value := text.Clip(r.Value, maxValue)
+	return &value
+}

@@ -1,0 +1,272 @@
+package discovery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/ptr"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// settings are those of the devices of a machine, all of them the same.
+type settings struct {
+	mu    *sync.Mutex
+	all   []inventory.Parameter
+	err   error
+	asked []string
+}
+
+func (s *settings) Parameters(_ context.Context, d inventory.Device, guard host.Guard) ([]inventory.Parameter, error) {
+	if err := guard(d.Identity); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, d.UniqueID)
+	return s.all, s.err
+}
+
+func parameter(name, current, next string) inventory.Parameter {
+	return inventory.Parameter{
+		Name: name, Current: inventory.Read(current), Next: inventory.Read(next), Default: inventory.Read("0"), Needs: inventory.ActivateReboot,
+	}
+}
+
+// tuned is a bench with a card that has the parameters numVFs=4, A=1 and B=2, of which 0 is the default.
+func tuned(t *testing.T) *bench {
+	b := newBench(t)
+	b.settings = &settings{mu: &b.mu, all: []inventory.Parameter{parameter("A", "1", "1"), parameter("B", "2", "2"), parameter("numVFs", "4", "4")}}
+	b.restart()
+	return b
+}
+
+// configure declares settings for the card, and shows them to the daemon.
+func (b *bench) configure(t *testing.T, c *v1alpha1.DesiredConfiguration) {
+	t.Helper()
+	d := b.device(t, "n1-nic-aa")
+	firmware := d.Spec.Origin
+	if d.Spec.Firmware == nil {
+		firmware = nil
+	}
+	d.Spec.Configuration, d.Spec.Origin = c, append([]v1alpha1.Origin{}, firmware[:min(len(firmware), 2)]...)
+	if c != nil {
+		d.Spec.Origin = append(d.Spec.Origin, tuning)
+	}
+	d.Generation++
+	require.NoError(t, b.client.Update(t.Context(), d))
+	b.Changed()
+}
+
+var tuning = v1alpha1.Origin{Kind: v1alpha1.OriginConfiguration, Name: "tuning", Rule: "cards", Hash: "0123456789abcdef"}
+
+func numVFs(n int32) *v1alpha1.DesiredConfiguration {
+	return &v1alpha1.DesiredConfiguration{Policy: v1alpha1.PolicyApply, Settings: v1alpha1.Settings{NumVFs: &n}}
+}
+
+func parameters(pairs ...string) *v1alpha1.DesiredConfiguration {
+	c := &v1alpha1.DesiredConfiguration{Policy: v1alpha1.PolicyApply}
+	for i := 0; i < len(pairs); i += 2 {
+		c.Parameters = append(c.Parameters, v1alpha1.ParameterValue{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return c
+}
+
+// configured declares settings, and scans until their device was asked.
+func (b *bench) configured(t *testing.T, c *v1alpha1.DesiredConfiguration) v1alpha1.NodeDeviceStatus {
+	t.Helper()
+	b.configure(t, c)
+	b.seen(t)
+	b.seen(t)
+	return b.device(t, "n1-nic-aa").Status
+}
+
+// TestAsksForParametersWhereSettingsAreDesired: at rest, no tool is called for a device of which no settings are desired; where some are, one
+// scan more is made, and nothing is written again.
+func TestAsksForParametersWhereSettingsAreDesired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := tuned(t)
+		run(t, b)
+		time.Sleep(58 * time.Minute)
+		assert.Empty(t, b.settings.asked)
+		scans, writes := b.scans(), b.written()
+		b.configure(t, numVFs(4))
+		time.Sleep(time.Second)
+		assert.Equal(t, scans+1, b.scans())
+		assert.Equal(t, []string{"aa"}, b.settings.asked)
+		is := b.device(t, "n1-nic-aa").Status
+		assert.Equal(t, &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationUpToDate}, is.Configuration)
+		assert.Equal(t, []v1alpha1.ObservedParameter{{Name: "numVFs", Current: ptr.To("4"), Next: ptr.To("4")}}, is.Parameters)
+		assert.Equal(t, "Its 1 setting is in force.", b.ready(t, "n1-nic-aa").Message)
+		assert.Equal(t, []v1alpha1.Origin{tuning}, is.Applied.Origin)
+		assert.Empty(t, is.Applied.Digest)
+		assert.LessOrEqual(t, b.written()-writes, 2, "the device, and the node that has one more with something desired")
+
+		writes = b.written()
+		time.Sleep(50 * time.Minute)
+		assert.Equal(t, scans+11, b.scans(), "one each five minutes")
+		assert.LessOrEqual(t, b.written()-writes, 1, "the time of the last scan")
+		assert.Len(t, b.settings.asked, 11)
+
+		b.settings.err = errors.New("the tool said no")
+		time.Sleep(5 * time.Minute)
+		assert.Equal(t, v1alpha1.ReasonReadFailed, b.ready(t, "n1-nic-aa").Reason)
+		assert.Equal(t, is.Configuration, b.device(t, "n1-nic-aa").Status.Configuration, "what was read last")
+		assert.Equal(t, is.Parameters, b.device(t, "n1-nic-aa").Status.Parameters)
+		assert.Equal(t, scans+12, b.scans(), "what fails is tried with the next scan")
+
+		b.configure(t, nil)
+		time.Sleep(time.Second)
+		is = b.device(t, "n1-nic-aa").Status
+		assert.Nil(t, is.Configuration)
+		assert.Empty(t, is.Parameters)
+		assert.Equal(t, v1alpha1.ReasonNotAssigned, b.ready(t, "n1-nic-aa").Reason)
+		asked := len(b.settings.asked)
+		time.Sleep(time.Hour)
+		assert.Len(t, b.settings.asked, asked)
+	})
+}
+
+// TestADaemonThatStartsKeepsWhatItReadUntilItAsks: the status of a device that has its settings does not change because the daemon starts.
+func TestADaemonThatStartsKeepsWhatItReadUntilItAsks(t *testing.T) {
+	b := tuned(t)
+	b.seen(t)
+	b.configured(t, numVFs(4))
+	before, writes := b.device(t, "n1-nic-aa").Status, b.writes
+	b.restart()
+	b.seen(t)
+	assert.Equal(t, before, b.device(t, "n1-nic-aa").Status)
+	b.seen(t)
+	assert.Equal(t, before, b.device(t, "n1-nic-aa").Status)
+	assert.LessOrEqual(t, b.writes-writes, 2, "the time of two requested scans")
+}
+
+func TestSettingsAreObserved(t *testing.T) {
+	reset := func(c *v1alpha1.DesiredConfiguration) *v1alpha1.DesiredConfiguration {
+		c.Unlisted = v1alpha1.UnlistedReset
+		return c
+	}
+	validate := func(c *v1alpha1.DesiredConfiguration) *v1alpha1.DesiredConfiguration {
+		c.Policy = v1alpha1.PolicyValidate
+		return c
+	}
+	seen := func(name, value string) v1alpha1.ObservedParameter {
+		return v1alpha1.ObservedParameter{Name: name, Current: &value, Next: &value}
+	}
+	outOfDate := v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationOutOfDate, Activation: v1alpha1.ActivationReboot}
+	invalid := v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationInvalid}
+	for name, tc := range map[string]struct {
+		want       *v1alpha1.DesiredConfiguration
+		is         v1alpha1.ObservedConfiguration
+		parameters []v1alpha1.ObservedParameter
+		reason     string
+		says       string
+	}{
+		"they differ": {numVFs(8), outOfDate, []v1alpha1.ObservedParameter{seen("numVFs", "4")}, v1alpha1.ReasonPending, "(Reboot): numVFs is 4 instead of 8"},
+		"they differ and that is reported": {validate(parameters("B", "2", "A", "0")), outOfDate,
+			[]v1alpha1.ObservedParameter{seen("A", "1"), seen("B", "2")}, v1alpha1.ReasonOutOfDate, "A is 1 instead of 0."},
+		"others are to be reset": {reset(numVFs(4)), outOfDate,
+			[]v1alpha1.ObservedParameter{seen("A", "1"), seen("B", "2"), seen("numVFs", "4")}, v1alpha1.ReasonPending, "A is 1 instead of 0, B is 2 instead of 0."},
+		"a misspelled name": {parameters("numVF", "4", "A", "1"), invalid, []v1alpha1.ObservedParameter{seen("A", "1")},
+			v1alpha1.ReasonParameterInvalid, "the device has no parameter numVF: the nearest are numVFs"},
+		"a name in other letters": {parameters("a", "1"), invalid, nil, v1alpha1.ReasonParameterInvalid, "no parameter a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := tuned(t)
+			b.seen(t)
+			is := b.configured(t, tc.want)
+			assert.Equal(t, &tc.is, is.Configuration)
+			assert.Equal(t, tc.parameters, is.Parameters)
+			assert.Equal(t, tc.reason, b.ready(t, "n1-nic-aa").Reason)
+			assert.Contains(t, b.ready(t, "n1-nic-aa").Message, tc.says)
+			assert.Nil(t, is.Applied, "they are not in force")
+		})
+	}
+}
+
+// TestANameThatComesWithFirmware: what the running firmware does not know may come with the one that is due.
+func TestANameThatComesWithFirmware(t *testing.T) {
+	b := tuned(t)
+	b.seen(t)
+	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.41.1000"})
+	is := b.configured(t, parameters("NEW", "1"))
+	assert.Equal(t, &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationOutOfDate}, is.Configuration)
+	assert.Contains(t, b.ready(t, "n1-nic-aa").Message, "the update to 22.41.1000 waits")
+	b.host.found.Devices[0].Firmware.Running, b.host.found.Devices[0].Firmware.Stored = "22.41.1000", "22.41.1000"
+	b.seen(t)
+	is = b.device(t, "n1-nic-aa").Status
+	assert.Equal(t, v1alpha1.ConfigurationInvalid, is.Configuration.State)
+	assert.Equal(t, []v1alpha1.OriginKind{v1alpha1.OriginTemplate, v1alpha1.OriginSource}, kinds(is.Applied.Origin))
+
+	b.settings.all = append(b.settings.all, parameter("NEW", "1", "1"))
+	b.seen(t)
+	is = b.device(t, "n1-nic-aa").Status
+	assert.Equal(t, "Runs 22.41.1000 as desired, and its 1 setting is in force.", b.ready(t, "n1-nic-aa").Message)
+	assert.Equal(t, []v1alpha1.OriginKind{v1alpha1.OriginTemplate, v1alpha1.OriginSource, v1alpha1.OriginConfiguration}, kinds(is.Applied.Origin))
+}
+
+func kinds(origin []v1alpha1.Origin) (out []v1alpha1.OriginKind) {
+	for _, o := range origin {
+		out = append(out, o.Kind)
+	}
+	return out
+}
+
+// TestADeviceWithoutSettings: that a device has no settings is no failure that passes.
+func TestADeviceWithoutSettings(t *testing.T) {
+	b := tuned(t)
+	b.seen(t)
+	b.settings.err = fmt.Errorf("driver nvme reads and changes no settings: %w", driver.ErrNotSupported)
+	is := b.configured(t, numVFs(4))
+	assert.Equal(t, &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationInvalid}, is.Configuration)
+	assert.Contains(t, b.ready(t, "n1-nic-aa").Message, "ConfigurationTemplate: driver nvme reads and changes no settings.")
+}
+
+// TestParametersAreNotReadWhileTheirDeviceIsWritten: they wait for the end of the write, as the device itself does.
+func TestParametersAreNotReadWhileTheirDeviceIsWritten(t *testing.T) {
+	b := tuned(t)
+	b.seen(t)
+	b.configured(t, numVFs(4))
+	asked := len(b.settings.asked)
+	writing := journal.Job{Name: "j", Updates: []journal.Update{{Device: "n1-nic-aa", UniqueID: "aa", Class: inventory.NIC}}, Record: step.Record{
+		Steps: []step.Step{{Step: plan.Step{Kind: plan.Configure, Device: "n1-nic-aa", Changes: true}, State: step.Running}},
+	}}
+	b.book.view = journal.View{Jobs: []journal.Job{writing}}
+	b.seen(t)
+	assert.Len(t, b.settings.asked, asked)
+	is := b.device(t, "n1-nic-aa").Status
+	assert.Equal(t, v1alpha1.ConfigurationUpToDate, is.Configuration.State, "what was read last")
+	assert.Equal(t, v1alpha1.ReasonProgressing, b.ready(t, "n1-nic-aa").Reason)
+}
+
+// TestObservedParametersAreBounded: the API server takes what a device says, however much that is.
+func TestObservedParametersAreBounded(t *testing.T) {
+	b := tuned(t)
+	b.seen(t)
+	long := strings.Repeat("v", 600)
+	b.settings.all = []inventory.Parameter{parameter("zz", long, long), parameter(strings.Repeat("n", 129), "1", "1")}
+	for i := range 200 {
+		b.settings.all = append(b.settings.all, parameter(fmt.Sprintf("P%03d", i), "1", "1"))
+	}
+	c := parameters("zz", "1")
+	c.Unlisted = v1alpha1.UnlistedReset
+	is := b.configured(t, c)
+	require.Len(t, is.Parameters, 160)
+	assert.Equal(t, "zz", is.Parameters[159].Name, "what is declared comes first")
+	assert.LessOrEqual(t, len(*is.Parameters[159].Current), 512)
+	assert.LessOrEqual(t, len(b.ready(t, "n1-nic-aa").Message), 1024)
+}

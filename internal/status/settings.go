@@ -1,0 +1,98 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+)
+
+// SettingsFacts is what the daemon knows about the desired settings of a device.
+type SettingsFacts struct {
+	// Declared counts the settings that are named.
+	Declared int
+	// ReportOnly says that a difference is only reported (policy Validate).
+	ReportOnly bool
+	// Unread says why the settings could not be read; empty when they were.
+	Unread string
+	// Decision is what the device needs in view of what was read.
+	Decision plan.ConfigurationDecision
+	// Failure describes the last failed change to these settings for people, unless a person asked to try again since; empty when
+	// none failed.
+	Failure string
+}
+
+// settingsReady is Ready of a device whose firmware is as desired, where any is. Blocked is what the operator says about its settings, nil for
+// nothing.
+func settingsReady(f DeviceFacts, blocked *metav1.Condition) []Condition {
+	s := f.Settings
+	d := s.Decision
+	switch {
+	case s.Unread != "":
+		return reconciling(v1alpha1.ReasonReadFailed, fmt.Sprintf("The settings of the device cannot be read: %s. Every scan tries again; to scan now: %s",
+			s.Unread, wayout.Request("nfw", f.Node, "scan")))
+	case d.Refusal != "":
+		return stalled(v1alpha1.ReasonParameterInvalid, fmt.Sprintf("The device cannot have its settings, and none of them is written; correct the "+
+			"ConfigurationTemplate: %s.", strings.TrimSuffix(d.Refusal, ".")))
+	case len(d.Changes)+len(d.Later) == 0:
+		return ready(v1alpha1.ReasonUpToDate, settingsInForce(f))
+	case s.ReportOnly:
+		return stalled(v1alpha1.ReasonOutOfDate, fmt.Sprintf("Its settings differ, and the policy is Validate, so none is changed; set policy to Apply to "+
+			"change them: %s.", differing(d)))
+	case blocked != nil && blocked.Reason == v1alpha1.ReasonSourceNotReady:
+		return reconciling(blocked.Reason, blocked.Message)
+	case blocked != nil:
+		return stalled(blocked.Reason, blocked.Message)
+	case s.Failure != "":
+		return stalled(v1alpha1.ReasonUpdateFailed, fmt.Sprintf("The change of its settings failed and is not retried automatically%s. To try again: %s",
+			detail(s.Failure), wayout.Retry(f.Node)))
+	case d.Activation == inventory.ActivateNone:
+		return reconciling(v1alpha1.ReasonPending, fmt.Sprintf("The change of its settings waits for a job, and needs no activation: %s.", differing(d)))
+	}
+	return reconciling(v1alpha1.ReasonPending, fmt.Sprintf("The change of its settings waits for a job, and needs an activation (%s): %s.",
+		d.Activation, differing(d)))
+}
+
+func settingsInForce(f DeviceFacts) string {
+	are := "settings are"
+	if n := f.Settings.Declared; n > 0 {
+		are = text.Quantity(n, "setting is", "settings are")
+	}
+	if f.Verdict.Outcome != plan.UpToDate {
+		return fmt.Sprintf("Its %s in force.", are)
+	}
+	runs := upToDate(f)
+	if s := f.Observed.Stored; s != "" && s != f.Observed.Running {
+		return fmt.Sprintf("%s Its %s in force.", runs, are)
+	}
+	return fmt.Sprintf("%s, and its %s in force.", strings.TrimSuffix(runs, "."), are)
+}
+
+// fewSettings is how many settings are named in a message.
+const fewSettings = 12
+
+// differing names the settings that are not in force, with what the device has and what it should have.
+func differing(d plan.ConfigurationDecision) string {
+	var out []string
+	for _, c := range d.Changes {
+		out = append(out, fmt.Sprintf("%s is %s instead of %s", c.Name, shown(c.Had.String()), shown(c.Value)))
+	}
+	for _, name := range d.Later {
+		out = append(out, fmt.Sprintf("%s is unknown to its firmware", name))
+	}
+	return text.Some(out, fewSettings)
+}
+
+// shown is a value for people, who must see an empty one.
+func shown(value string) string {
+	if value == "" {
+		return "empty"
+	}
+	return text.Clip(value, 64)
+}
