@@ -106,3 +106,44 @@ func TestFailedSettingsAndFailedFirmwareDoNotBlockEachOther(t *testing.T) {
 		})
 	}
 }
+
+// Settings that are not in force may need the last version: on the way to it they are left.
+func TestSettingsWaitForTheLastHop(t *testing.T) {
+	d := configured(device("a", 3), 8, v1alpha1.ConfigurationOutOfDate)
+	d.Spec.Firmware.Path = []v1alpha1.UpgradeStep{{UpgradePath: v1alpha1.UpgradePath{To: "3", From: []string{"1"}, Via: "2"}, Digest: digest(2)}}
+	w := newWorld(t, d)
+	w.settle()
+	require.NotNil(t, w.queued())
+	assert.Equal(t, "2", w.queued().Spec.Task.Devices[0].Version)
+	assert.Empty(t, w.queued().Spec.Task.Devices[0].Configuration)
+	w.set(w.queued(), nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+	w.edit("a", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running = "2" })
+	w.settle()
+	require.NotNil(t, w.queued())
+	assert.Equal(t, "3", w.queued().Spec.Task.Devices[0].Version)
+	assert.Equal(t, d.Spec.Configuration.Digest(), w.queued().Spec.Task.Devices[0].Configuration)
+}
+
+// A node that settings hold gets a job when they are declared otherwise, or on request.
+func TestANodeThatSettingsHoldGetsOtherSettings(t *testing.T) {
+	w := newWorld(t, configured(device("a", 0), 8, v1alpha1.ConfigurationOutOfDate))
+	w.settle()
+	held := w.queued()
+	w.set(held, []v1alpha1.JobStep{{Name: "verify", Device: node + "-a", State: v1alpha1.StepFailed}}, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	w.settle()
+	assert.Nil(t, w.queued())
+	w.edit("a", func(d *v1alpha1.NodeDevice) { d.Spec.Configuration.Settings.NumVFs = ptr.To[int32](9) })
+	w.settle()
+	require.NotNil(t, w.queued())
+	assert.Equal(t, held.Name, w.queued().Spec.Task.Follows)
+
+	w.edit("a", func(d *v1alpha1.NodeDevice) { d.Spec.Configuration.Settings.NumVFs = ptr.To[int32](8) })
+	w.settle()
+	w.settle()
+	assert.Nil(t, w.queued(), "the same settings")
+	w.edit("a", func(d *v1alpha1.NodeDevice) { d.Status.Configuration.State = v1alpha1.ConfigurationUpToDate })
+	w.retry()
+	w.settle()
+	require.NotNil(t, w.queued(), "a retry repeats the job though the settings are in force, because only a job returns the node to service")
+	assert.Equal(t, held.Spec.Task.Devices[0].Configuration, w.queued().Spec.Task.Devices[0].Configuration)
+}

@@ -11,7 +11,7 @@ func beliefs() []Mutant {
 	return []Mutant{
 		{What: "the report of a job that was never admitted is believed", File: report, Old: "if !j.Admitted() {", New: "if j.Admitted() && !j.Admitted() {"},
 		{What: "blame of another device is believed", File: report, Old: "u.Name != blamed.Device || ", New: ""},
-		{What: "what can have no quarantine is believed", File: report, Old: `v1alpha1.QuarantineName(u.Digest, u.Model) == ""`, New: "false"},
+		{What: "what can have no quarantine is believed", File: report, Old: `v1alpha1.QuarantineName(content, u.Model) == ""`, New: "false"},
 		{What: "one node quarantines for the fleet", File: set, Old: "len(nodes) > 1 && len(sure) > 0 ||", New: "len(sure) > 0 ||"},
 		{What: "a second node confirms nothing", File: set, Old: "len(nodes) > 1 && len(sure) > 0 || ", New: ""},
 		{What: "many jobs of one node quarantine for the fleet", File: set, Old: "len(nodes) >= maxReports:", New: "len(reports) >= maxReports:"},

@@ -7,7 +7,7 @@ func matches() []Mutant {
 	return []Mutant{
 		{What: "templates count beside a pin", File: decision,
 			Old: "case held == nil:\n\t\treturn d.pins, nil", New: "case held == nil:\n\t\treturn append(d.pins[:len(d.pins):len(d.pins)], d.rules...), nil"},
-		{What: "a pin that matches nothing holds no template", File: decision, Old: "return ix.holdOff(d, out), true", New: "return out, true"},
+		{What: "a pin that matches nothing holds no template", File: decision, Old: "return ix.configure(d, ix.holdOff(d, out)), true", New: "return ix.configure(d, out), true"},
 		{What: "a pin that matches again lets the other devices wait", File: "internal/match/refresh.go",
 			Old: "\tif turned {\n\t\tix.refreshOthers(d)\n\t}\n\tif compare", New: "\t_ = turned\n\tif compare"},
 		{What: "a pin for one device conflicts with one for its kind", File: "internal/match/lookup.go",
