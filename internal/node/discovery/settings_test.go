@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -113,6 +114,8 @@ func TestAsksForParametersWhereSettingsAreDesired(t *testing.T) {
 		assert.Equal(t, []v1alpha1.ObservedParameter{{Name: "numVFs", Current: ptr.To("4"), Next: ptr.To("4")}}, is.Parameters)
 		assert.Equal(t, "Its 1 setting is in force.", b.ready(t, "n1-nic-aa").Message)
 		assert.Equal(t, []v1alpha1.Origin{tuning}, is.Applied.Origin)
+		assert.Equal(t, "3 devices found; all 1 with assigned firmware or settings have them.",
+			meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionReady).Message)
 		assert.Empty(t, is.Applied.Digest)
 		assert.LessOrEqual(t, b.written()-writes, 2, "the device, and the node that has one more with something desired")
 
