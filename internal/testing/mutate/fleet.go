@@ -43,7 +43,7 @@ func provenances() []Mutant {
 			Old: "case !has:\n\t\treturn v1alpha1.ObsoleteDeleted", New: "case !has:\n\t\treturn \"\""},
 		{What: "another content is not obsolete", File: decide, Old: "case hash != o.Hash:", New: "case hash == \"\":"},
 		{What: "a device that another pin decides for came from nothing else", File: decide, Old: "w.Digest == d.Status.Applied.Digest", New: "w.Digest != \"\""},
-		{What: "what runs already keeps its old origin", File: "internal/node/discovery/decide.go", Old: "out.Origin = want.Origin", New: "_ = want"},
+		{What: "what runs already keeps its old origin", File: "internal/node/discovery/applied.go", Old: "out.Origin = origin", New: "_ = origin"},
 	}
 }
 
