@@ -44,9 +44,10 @@ type NodeFacts struct {
 
 // DeviceSummary is one device as the node's conditions need it.
 type DeviceSummary struct {
-	Name       string
-	Assigned   bool
-	Conditions []metav1.Condition
+	Name string
+	// Assigned says that firmware or settings are desired of the device, and Configured that settings are.
+	Assigned, Configured bool
+	Conditions           []metav1.Condition
 }
 
 // HeldFacts is the failure that keeps a node in maintenance.
@@ -161,14 +162,18 @@ func nodeReady(f NodeFacts) []Condition {
 	case len(pending) > 0:
 		return reconciling(pending[0].reason, fmt.Sprintf("%d of %d devices are not done yet: %s", len(pending), len(f.Devices), list(pending)))
 	}
-	assigned := 0
+	assigned, configured := 0, false
 	for _, d := range f.Devices {
 		if d.Assigned {
 			assigned++
 		}
+		configured = configured || d.Configured
 	}
 	if assigned == 0 {
 		return ready(v1alpha1.ReasonNotAssigned, fmt.Sprintf("%s; no template or pin assigns firmware to any of them.", found(len(f.Devices))))
+	}
+	if configured {
+		return ready(v1alpha1.ReasonUpToDate, fmt.Sprintf("%s; all %d with assigned firmware or settings have them.", found(len(f.Devices)), assigned))
 	}
 	return ready(v1alpha1.ReasonUpToDate, fmt.Sprintf("%s; all %d with an assigned firmware run it.", found(len(f.Devices)), assigned))
 }

@@ -1,6 +1,7 @@
 package discovery_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
@@ -86,4 +88,43 @@ func TestAPIServerAcceptsPublished(t *testing.T) {
 	assert.Nil(t, meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionHealthy))
 	assert.Empty(t, n.Status.Steps)
 	assert.Nil(t, d.Status.Failure)
+}
+
+// What the daemon publishes of the settings of a device is as the definitions of the API want it, as long as it can get, and goes away with
+// what is desired.
+func TestAPIServerAcceptsObservedSettings(t *testing.T) {
+	env := apitest.New(t)
+	require.NoError(t, env.Client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
+	require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: node}}))
+	b := tuned(t)
+	b.client = env.Client
+	long := strings.Repeat("ä", 600)
+	b.settings.all = []inventory.Parameter{parameter("numVFs", "4", "4"), {Name: "EMPTY", Current: inventory.Read(""), Needs: inventory.ActivateDeviceReset}}
+	for i := range 200 {
+		b.settings.all = append(b.settings.all, parameter(fmt.Sprintf("P%03d", i), long, "1"))
+	}
+	b.restart()
+	b.seen(t)
+	c := parameters("EMPTY", "", "P199", "2")
+	c.Unlisted = v1alpha1.UnlistedReset
+	is := b.configured(t, c)
+	assert.Len(t, is.Parameters, 160)
+	assert.Equal(t, v1alpha1.ObservedParameter{Name: "EMPTY", Current: ptr.To("")}, is.Parameters[0])
+	assert.Equal(t, &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationOutOfDate, Activation: v1alpha1.ActivationReboot}, is.Configuration)
+
+	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa", SettingsFailure: &journal.Failure{
+		Digest: string(c.Digest()), Reason: string(step.VerifyFailed), Message: strings.Repeat("m", 1024), Job: "j", Time: noon,
+	}}}}
+	b.seen(t)
+	d := b.device(t, "n1-nic-aa")
+	require.NotNil(t, d.Status.Configuration.Failure)
+	version := d.ResourceVersion
+	b.seen(t)
+	assert.Equal(t, version, b.device(t, "n1-nic-aa").ResourceVersion, "nothing changed, so nothing is written")
+
+	d.Spec = v1alpha1.NodeDeviceSpec{NodeName: node}
+	require.NoError(t, b.client.Update(t.Context(), d))
+	b.seen(t)
+	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Configuration)
+	assert.Empty(t, b.device(t, "n1-nic-aa").Status.Parameters)
 }

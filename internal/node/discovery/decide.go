@@ -69,7 +69,7 @@ func decide(f facts, now time.Time) changes {
 	}
 	cards, problems := name(f)
 	statuses := map[string]v1alpha1.NodeDeviceStatus{}
-	assigned := map[string]bool{}
+	specs := map[string]v1alpha1.NodeDeviceSpec{}
 	for _, card := range cards {
 		obj, ok := existing[card.name]
 		if !ok {
@@ -83,7 +83,7 @@ func decide(f facts, now time.Time) changes {
 		if !f.waits(card.device, obj) {
 			s = deviceStatus(card.device, obj, f, now)
 		}
-		statuses[card.name], assigned[card.name] = s, isAssigned(obj)
+		statuses[card.name], specs[card.name] = s, obj.Spec
 		if !equality.Semantic.DeepEqual(s, obj.Status) {
 			c.update[card.name] = s
 		}
@@ -95,18 +95,13 @@ func decide(f facts, now time.Time) changes {
 		case f.snapshot.enumerated(class) && !f.mayBePartOfUnread(d.Status):
 			c.remove = append(c.remove, d)
 		default: // whether it is there is not known: it keeps its facts
-			statuses[d.Name], assigned[d.Name] = d.Status, isAssigned(d)
+			statuses[d.Name], specs[d.Name] = d.Status, d.Spec
 		}
 	}
 	if f.nodeFirmware != nil {
-		c.node = nodeStatus(f, statuses, assigned, problems, now)
+		c.node = nodeStatus(f, statuses, specs, problems, now)
 	}
 	return c
-}
-
-// isAssigned reports whether anything is desired of the device.
-func isAssigned(d v1alpha1.NodeDevice) bool {
-	return d.Spec.Firmware != nil || d.Spec.Configuration != nil
 }
 
 func newDevice(f facts, name string) v1alpha1.NodeDevice {
@@ -261,7 +256,9 @@ const (
 )
 
 // nodeStatus is the status of the NodeFirmware, or nil when it needs no change.
-func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned map[string]bool, problems []string, now time.Time) *v1alpha1.NodeFirmwareStatus {
+func nodeStatus(
+	f facts, statuses map[string]v1alpha1.NodeDeviceStatus, specs map[string]v1alpha1.NodeDeviceSpec, problems []string, now time.Time,
+) *v1alpha1.NodeFirmwareStatus {
 	old := f.nodeFirmware.Status
 	out := *old.DeepCopy()
 	out.ObservedGeneration = f.nodeFirmware.Generation
@@ -271,7 +268,10 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	report := status.NodeFacts{Node: f.node, Problems: problems, Tools: f.tools, Held: f.records.held, Verdict: f.records.verdictFor(f.snapshot.BootID)}
 	for _, name := range slices.Sorted(maps.Keys(statuses)) {
 		s := statuses[name]
-		report.Devices = append(report.Devices, status.DeviceSummary{Name: name, Assigned: assigned[name], Conditions: s.Conditions})
+		configured := specs[name].Configuration != nil
+		report.Devices = append(report.Devices, status.DeviceSummary{
+			Name: name, Assigned: specs[name].Firmware != nil || configured, Configured: configured, Conditions: s.Conditions,
+		})
 		if s.Class == v1alpha1.ClassBIOS && out.BIOSVersion == "" && s.Firmware != nil {
 			out.BIOSVersion = s.Firmware.Running
 		}

@@ -110,6 +110,7 @@ func settingsOf(found inventory.Device, obj v1alpha1.NodeDevice, f facts, firmwa
 		if obj.Status.UniqueID == out.UniqueID {
 			out.Configuration, out.Parameters = obj.Status.Configuration.DeepCopy(), slices.Clone(obj.Status.Parameters)
 		}
+		f.noteFailure(obj, out, report)
 		return report
 	}
 	decided := plan.DecideConfiguration(*want, read.All, firmwareDue)
@@ -125,7 +126,28 @@ func settingsOf(found inventory.Device, obj v1alpha1.NodeDevice, f facts, firmwa
 		is.Activation = v1alpha1.ActivationKind(decided.Activation.String())
 	}
 	out.Configuration, out.Parameters = &is, observedParameters(*want, decided.Resets, read.All)
+	f.noteFailure(obj, out, report)
 	return report
+}
+
+// noteFailure says which failure keeps the settings from the device: that of the journal, and where it knows of none, such as after the loss of
+// the state directory, that of the object, until the settings are found in force. One of other settings, or that a person's request to retry
+// clears, is gone.
+func (f facts) noteFailure(obj v1alpha1.NodeDevice, out *v1alpha1.NodeDeviceStatus, report *status.SettingsFacts) {
+	is := out.Configuration
+	if is == nil {
+		return
+	}
+	failure := failedFirmware(f.records.devices[out.UniqueID].SettingsFailure)
+	if old := obj.Status.Configuration; failure == nil && old != nil && obj.Status.UniqueID == out.UniqueID && is.State != v1alpha1.ConfigurationUpToDate {
+		failure = old.Failure
+	}
+	if failure != nil && (failure.Digest != obj.Spec.Configuration.Digest() || f.retry().Clears(&failure.Request)) {
+		failure = nil
+	}
+	if is.Failure = failure.DeepCopy(); failure != nil {
+		report.Failure = strings.TrimSuffix(failure.Reason+": "+failure.Message, ": ")
+	}
 }
 
 // inForce reports whether the settings of the device were found to be as desired, now or when they were last read, and none failed.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -113,6 +114,8 @@ func TestAsksForParametersWhereSettingsAreDesired(t *testing.T) {
 		assert.Equal(t, []v1alpha1.ObservedParameter{{Name: "numVFs", Current: ptr.To("4"), Next: ptr.To("4")}}, is.Parameters)
 		assert.Equal(t, "Its 1 setting is in force.", b.ready(t, "n1-nic-aa").Message)
 		assert.Equal(t, []v1alpha1.Origin{tuning}, is.Applied.Origin)
+		assert.Equal(t, "3 devices found; all 1 with assigned firmware or settings have them.",
+			meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionReady).Message)
 		assert.Empty(t, is.Applied.Digest)
 		assert.LessOrEqual(t, b.written()-writes, 2, "the device, and the node that has one more with something desired")
 
@@ -269,4 +272,53 @@ func TestObservedParametersAreBounded(t *testing.T) {
 	assert.Equal(t, "zz", is.Parameters[159].Name, "what is declared comes first")
 	assert.LessOrEqual(t, len(*is.Parameters[159].Current), 512)
 	assert.LessOrEqual(t, len(b.ready(t, "n1-nic-aa").Message), 1024)
+}
+
+// TestFailedSettingsAreKeptAway: a failure of the settings stays in the status until others are desired, a retry is requested, or they are in
+// force, also where the journal is lost.
+func TestFailedSettingsAreKeptAway(t *testing.T) {
+	b := tuned(t)
+	b.seen(t)
+	b.configured(t, numVFs(8))
+	remember := func(digest v1alpha1.Digest) {
+		b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa", SettingsFailure: &journal.Failure{
+			Digest: string(digest), Reason: "VerifyFailed", Message: "the device has numVFs 4 instead of 8", Job: "j", Time: noon, Retry: ptr.To("first"),
+		}}}}
+	}
+	is := func() *v1alpha1.ObservedConfiguration {
+		b.seen(t)
+		return b.device(t, "n1-nic-aa").Status.Configuration
+	}
+	remember(numVFs(8).Digest())
+	require.NotNil(t, is().Failure)
+	assert.Equal(t, numVFs(8).Digest(), is().Failure.Digest)
+	assert.Equal(t, "first", is().Failure.Request)
+	assert.Equal(t, v1alpha1.ReasonUpdateFailed, b.ready(t, "n1-nic-aa").Reason)
+	assert.Contains(t, b.ready(t, "n1-nic-aa").Message, "(VerifyFailed: the device has numVFs 4 instead of 8)")
+	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Failure, "nothing is wrong with its firmware")
+
+	b.book.view = journal.View{}
+	require.NotNil(t, is().Failure, "the journal was lost")
+	b.settings.err = errors.New("the tool said no")
+	require.NotNil(t, is().Failure)
+	b.settings.err = nil
+
+	n := b.node(t)
+	n.Spec.Requests.Retry = "second"
+	require.NoError(t, b.client.Update(t.Context(), n))
+	assert.Nil(t, is().Failure, "a retry is requested")
+	assert.Equal(t, v1alpha1.ReasonPending, b.ready(t, "n1-nic-aa").Reason)
+	n = b.node(t)
+	n.Spec.Requests.Retry = ""
+	require.NoError(t, b.client.Update(t.Context(), n))
+
+	remember(numVFs(8).Digest())
+	require.NotNil(t, is().Failure)
+	b.configure(t, numVFs(16))
+	assert.Nil(t, is().Failure, "others are desired")
+	b.configure(t, numVFs(8))
+	require.NotNil(t, is().Failure)
+	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa"}}}
+	b.settings.all[2] = parameter("numVFs", "8", "8")
+	assert.Equal(t, &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationUpToDate}, is(), "a later job succeeded")
 }

@@ -293,3 +293,38 @@ func TestSettingsSurviveAPowerCutAnywhere(t *testing.T) {
 		})
 	}
 }
+
+// Settings that failed are remembered as such, and not against the image. They are not tried again until a person asks for it, and a later
+// success forgets them.
+func TestFailedSettingsAreRemembered(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("VFS", "0", inventory.ActivateReboot))
+		known := func(j journal.Job, digest string) journal.Job {
+			j.Updates[0].Configuration = digest
+			return j
+		}
+		view := m.Run(known(told(m.Job("a", id), journal.Setting{Name: "VFS", Value: "999"}), "sha256:bad"))
+		is := view.Devices["nic0"]
+		assert.Nil(t, is.LastFailure, "nothing is wrong with the image")
+		require.NotNil(t, is.SettingsFailure)
+		assert.Equal(t, "sha256:bad", is.SettingsFailure.Digest)
+		assert.Equal(t, string(step.ParameterInvalid), is.SettingsFailure.Reason)
+		assert.Equal(t, "a", is.SettingsFailure.Job)
+
+		again := known(settingsOnly(m, "b", id, journal.Setting{Name: "VFS", Value: "999"}), "sha256:bad")
+		view = m.Run(again)
+		assert.Equal(t, step.Quarantined, view.Job("uid-b").Record.Failure.Reason)
+		assert.Equal(t, is, view.Devices["nic0"], "it is the same failure")
+		again.Name, again.UID, again.Retry = "c", "uid-c", plan.Clearance("mended").InForce()
+		view = m.Run(again)
+		assert.Equal(t, step.ParameterInvalid, view.Job("uid-c").Record.Failure.Reason, "a person asked for it")
+
+		view = m.Run(m.Job("d", id))
+		requireComplete(t, m, view, "d")
+		assert.Equal(t, "c", view.Devices["nic0"].SettingsFailure.Job, "firmware alone says nothing about settings")
+		view = m.Run(known(settingsOnly(m, "e", id, journal.Setting{Name: "VFS", Value: "8"}), "sha256:good"))
+		require.Equal(t, step.Complete, view.Job("uid-e").Record.Outcome, "%+v", view.Job("uid-e").Record.Failure)
+		assert.Nil(t, view.Devices["nic0"].SettingsFailure)
+	})
+}

@@ -166,6 +166,11 @@ func (x *execution) history(u journal.Update) (*step.Failure, error) {
 	const nextStep = "; repair it, then set spec.requests.retry of the node's NodeFirmware to a new value"
 	known := view.Devices[u.UniqueID]
 	cleared := x.job.Clearance().Clears
+	if last := known.SettingsFailure; last != nil && u.Configuration != "" && last.Digest == u.Configuration && !cleared(last.Retry) &&
+		(known.Unhealthy == nil || cleared(known.Unhealthy.Retry)) {
+		return &step.Failure{Reason: step.Quarantined, Settings: true,
+			Message: fmt.Sprintf("%s: these settings failed on it in job %s: %s%s", u.Device, last.Job, last.Message, nextStep)}, nil
+	}
 	switch bad, last, tries := known.Unhealthy, known.LastFailure, known.Attempts; {
 	case bad != nil && !cleared(bad.Retry):
 		return &step.Failure{Reason: step.DeviceUnhealthy,

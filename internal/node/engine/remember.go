@@ -120,12 +120,21 @@ func (m *memory) committed() {
 		case restored:
 			m.change(u.UniqueID, func(d *journal.Device) { d.Unhealthy, d.LastGood, d.GoodSettings = nil, "", nil })
 		case verified(r, u.Device) && u.Version == "":
-			m.change(u.UniqueID, func(d *journal.Device) { d.Unhealthy, d.LastGood, d.GoodSettings = nil, "", nil })
+			m.change(u.UniqueID, func(d *journal.Device) {
+				d.Unhealthy, d.LastGood, d.GoodSettings = nil, "", nil
+				if u.Configures() {
+					d.SettingsFailure = nil
+				}
+			})
 		case verified(r, u.Device):
 			m.change(u.UniqueID, func(d *journal.Device) {
 				// An earlier job may have written it, and a person's power-cycle activated it.
 				wrote := r.Flashed(u.Device) || d.Attempts != nil && d.Attempts.Digest == u.Digest
-				*d = journal.Device{UniqueID: d.UniqueID, LastApplied: d.LastApplied}
+				settings := d.SettingsFailure
+				if u.Configures() {
+					settings = nil
+				}
+				*d = journal.Device{UniqueID: d.UniqueID, LastApplied: d.LastApplied, SettingsFailure: settings}
 				if wrote {
 					d.LastApplied = &journal.Applied{
 						Version: u.Version, Digest: u.Digest, Origin: u.Origin, Job: m.job.Name, BootID: m.bootID, Time: m.now,
@@ -189,6 +198,10 @@ func (m *memory) failed(f step.Failure) {
 		}
 		m.change(u.UniqueID, func(d *journal.Device) { d.LastFailure = failedFirmware(m.job, u, f, m.now) })
 	}
+	for _, u := range blamedSettings(m.job, f) {
+		u.Version, u.Digest = "", u.Configuration
+		m.change(u.UniqueID, func(d *journal.Device) { d.SettingsFailure = failedFirmware(m.job, u, f, m.now) })
+	}
 }
 
 // maxMessage is the maximum length of a message in the API, in bytes.
@@ -225,6 +238,39 @@ func blamed(job journal.Job, f step.Failure) []journal.Update {
 		}
 	}
 	return out
+}
+
+// blamedSettings is blamed for settings. Where the device got firmware too, and which of both is at fault is not known, it is both. What was not
+// begun because its firmware could not be flashed is tried again, unless the node is held.
+func blamedSettings(job journal.Job, f step.Failure) []journal.Update {
+	held := f.Held || job.Record.Failure != nil && job.Record.Failure.Held
+	if (f.Reason.Passing() || repeating[f.Reason]) && !held {
+		return nil
+	}
+	var out []journal.Update
+	for _, u := range job.Updates {
+		alone := u.Digest == "" || f.Settings
+		at := u.Device == f.Device
+		switch {
+		case u.Configuration == "", repeating[f.Reason] && at:
+		case f.Settings && at:
+			out = append(out, u)
+		case len(f.Blames) > 0:
+			if slices.Contains(f.Blames, u.Device) && (alone || held || told(job.Record, u.Device)) {
+				out = append(out, u)
+			}
+		case !verified(job.Record, u.Device) && (held || alone && (f.Reason == step.Cancelled || f.Device == "" || at)):
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// told reports whether the job began to change settings of the device.
+func told(r step.Record, device string) bool {
+	return slices.ContainsFunc(r.Steps, func(s step.Step) bool {
+		return s.Kind == plan.Configure && s.Device == device && !s.Rollback && s.Attempt > 0
+	})
 }
 
 func failedFirmware(job journal.Job, u journal.Update, f step.Failure, now time.Time) *journal.Failure {

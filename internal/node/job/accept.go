@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -95,7 +96,8 @@ func stepDevice(d v1alpha1.NodeDevice) journal.Update {
 	return updateOf(u, d)
 }
 
-// updateOf is the update with what the NodeDevice says beside the job: where the firmware comes from, and whether it may be older.
+// updateOf is the update with what the NodeDevice says beside the job: where the firmware and the settings come from, what these are, and
+// whether the firmware may be older.
 func updateOf(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) journal.Update {
 	s := d.Status
 	out := journal.Update{
@@ -106,11 +108,24 @@ func updateOf(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) journal.Update {
 	if s.Firmware != nil {
 		out.Driver = s.Firmware.Driver
 	}
-	if w := d.Spec.Firmware; w != nil {
-		out.AllowDowngrade, out.Origin = w.Downgrade == v1alpha1.DowngradeAllow, originOf(d.Spec.Origin)
+	var from []v1alpha1.Origin
+	if w := d.Spec.Firmware; w != nil && (u.Digest != "" || u.Configuration == "") {
+		out.AllowDowngrade = w.Downgrade == v1alpha1.DowngradeAllow
+		from = slices.DeleteFunc(slices.Clone(d.Spec.Origin), isConfiguration)
 	}
+	out.Configuration = string(u.Configuration)
+	if w := d.Spec.Configuration; w != nil && u.Configuration != "" && w.Digest() == u.Configuration { // a job that differs is refused
+		c := desired.Configuration(*w)
+		out.Settings, out.ResetUnlisted = journal.Settings(c.Set), c.ResetUnlisted
+		if by := v1alpha1.ConfiguredBy(d.Spec.Origin); by != nil {
+			from = append(from, *by)
+		}
+	}
+	out.Origin = originOf(from)
 	return out
 }
+
+func isConfiguration(o v1alpha1.Origin) bool { return o.Kind == v1alpha1.OriginConfiguration }
 
 func originOf(from []v1alpha1.Origin) []journal.Origin {
 	var out []journal.Origin

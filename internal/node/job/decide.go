@@ -102,21 +102,59 @@ func refusal(f state) *step.Failure {
 	}
 	for _, u := range f.object.Spec.Task.Devices {
 		if d, known := f.devices[u.Name]; known { // the preflight refuses one that is not
-			failure := disagreement(u, d)
-			if failure == nil && !runsAlready(u, d) {
-				if why := f.wishes.unwanted(d); why != "" {
-					failure = &step.Failure{Reason: step.JobRejected, Message: "the job is no longer wanted: " + why}
-				}
-			}
-			if failure != nil {
+			if failure := f.firmwareRefusal(u, d); failure != nil {
 				failure.Step, failure.Device = plan.Preflight, u.Name
 				failure.Message = fmt.Sprintf("%s: %s; nothing was written. Assign the version by a template or a pin, which plans a new job",
 					u.Name, failure.Message)
 				return failure
 			}
+			if why := f.settingsRefusal(u, d); why != "" {
+				return &step.Failure{Reason: step.JobRejected, Step: plan.Preflight, Device: u.Name, Message: fmt.Sprintf(
+					"%s: %s; nothing was written. Assign the settings by a ConfigurationTemplate, which plans a new job", u.Name, why)}
+			}
 		}
 	}
 	return nil
+}
+
+// firmwareRefusal says why the device must not get the firmware of the job; nil where it may, and where it gets none.
+func (f state) firmwareRefusal(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) *step.Failure {
+	if isSettingsOnly(u) {
+		return nil
+	}
+	if failure := disagreement(u, d); failure != nil || runsAlready(u, d) {
+		return failure
+	}
+	if why := f.wishes.unwanted(d); why != "" {
+		return &step.Failure{Reason: step.JobRejected, Message: "the job is no longer wanted: " + why}
+	}
+	return nil
+}
+
+// isSettingsOnly reports whether the device gets settings and no firmware.
+func isSettingsOnly(u v1alpha1.TaskDevice) bool {
+	return u.Configuration != "" && u.Version == "" && u.Digest == ""
+}
+
+// settingsRefusal says why the device must not get the settings of the job; empty where it may, and where it gets none.
+func (f state) settingsRefusal(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) string {
+	c := d.Spec.Configuration
+	switch {
+	case u.Configuration == "":
+		return ""
+	case c == nil:
+		return "the job gives it settings, and none are assigned to it"
+	case c.Policy == v1alpha1.PolicyValidate:
+		return "the job gives it settings, and their policy is Validate"
+	case u.UniqueID != d.Status.UniqueID:
+		return fmt.Sprintf("the job is for the device with the id %s, but this one has %s", u.UniqueID, d.Status.UniqueID)
+	case c.Digest() != u.Configuration:
+		return fmt.Sprintf("the job gives it the settings %s, but now it is to have %s", u.Configuration, c.Digest())
+	}
+	if why := f.wishes.unconfigured(d); why != "" {
+		return "its settings are no longer wanted: " + why
+	}
+	return ""
 }
 
 // runsAlready reports whether the device runs the version of the job and has no other one stored: such a job flashes nothing, and judges.

@@ -120,7 +120,7 @@ func archived(r step.Record) (all bool, noWayBack []string) {
 	return all, noWayBack
 }
 
-// blamed lists the devices whose images are at fault.
+// blamed lists the devices whose images or settings are at fault.
 func blamed(j journal.Job) []v1alpha1.BlamedDevice {
 	f := j.Record.Failure
 	if f == nil {
@@ -130,11 +130,22 @@ func blamed(j journal.Job) []v1alpha1.BlamedDevice {
 	for _, u := range j.Updates {
 		if slices.Contains(f.Blames, u.Device) {
 			out = append(out, v1alpha1.BlamedDevice{
-				Device: u.Device, Evidence: evidences[j.Record.Evidence()], Message: text.Clip(f.Message, maxBlameMessage),
+				Device: u.Device, Evidence: evidences[evidenceFor(j.Record, u)], Message: text.Clip(f.Message, maxBlameMessage),
 			})
 		}
 	}
 	return briefBlame(out)
+}
+
+// evidenceFor is what the blame of a device is based on. Of a device that got settings alone, only these can be at fault.
+func evidenceFor(r step.Record, u journal.Update) step.Evidence {
+	switch {
+	case u.Digest != "" || !u.Configures():
+		return r.Evidence()
+	case r.Failure.Settings && r.Failure.Device == u.Device, r.RolledBack():
+		return step.OfDevice
+	}
+	return r.Failure.Evidence
 }
 
 // evidences are those of package step as the API names them.
@@ -150,11 +161,20 @@ func summary(j journal.Job) string {
 		_, without := archived(j.Record)
 		return fmt.Sprintf("The firmware of %d of %s was backed up.", len(j.Updates)-len(without), text.Quantity(len(j.Updates), "device", "devices"))
 	}
-	switch n := len(j.Updates); n {
-	case 1:
-		return fmt.Sprintf("%s runs %s.", j.Updates[0].Device, j.Updates[0].Version)
-	default:
+	n, flashes := len(j.Updates), func(u journal.Update) bool { return u.Version != "" }
+	switch {
+	case n == 0 || n > 1 && slices.ContainsFunc(j.Updates, flashes):
 		return fmt.Sprintf("%d devices run their target.", n)
+	case n > 1:
+		return fmt.Sprintf("%d devices have their settings.", n)
+	}
+	switch u := j.Updates[0]; {
+	case !u.Configures():
+		return fmt.Sprintf("%s runs %s.", u.Device, u.Version)
+	case u.Version == "":
+		return fmt.Sprintf("%s has its settings.", u.Device)
+	default:
+		return fmt.Sprintf("%s runs %s and has its settings.", u.Device, u.Version)
 	}
 }
 

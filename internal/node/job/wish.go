@@ -22,13 +22,18 @@ type wishes struct {
 	labels    map[string]string
 	templates map[string]v1alpha1.FirmwareTemplate
 	sources   map[string]v1alpha1.FirmwareSource
+	// configurations are the templates of settings.
+	configurations map[string]v1alpha1.ConfigurationTemplate
 }
 
 // gatherWishes reads past the cache, once for a job: the templates that the assignments name, and the sources that these
 // and the job name.
 func (r *Reconciler) gatherWishes(ctx context.Context, f state) (wishes, error) {
 	var node corev1.Node
-	w := wishes{templates: map[string]v1alpha1.FirmwareTemplate{}, sources: map[string]v1alpha1.FirmwareSource{}}
+	w := wishes{
+		templates: map[string]v1alpha1.FirmwareTemplate{}, sources: map[string]v1alpha1.FirmwareSource{},
+		configurations: map[string]v1alpha1.ConfigurationTemplate{},
+	}
 	if _, err := r.ask(ctx, r.NodeName, &node); err != nil {
 		return w, err
 	}
@@ -38,6 +43,14 @@ func (r *Reconciler) gatherWishes(ctx context.Context, f state) (wishes, error) 
 	w.labels = node.Labels
 	for _, u := range f.object.Spec.Task.Devices {
 		d := f.devices[u.Name]
+		if by := v1alpha1.ConfiguredBy(d.Spec.Origin); by != nil && u.Configuration != "" {
+			if err := fill(ctx, r, w.configurations, by.Name); err != nil {
+				return w, err
+			}
+		}
+		if isSettingsOnly(u) {
+			continue
+		}
 		if by := v1alpha1.AssignedBy(d.Spec.Origin); by != nil && by.Kind == v1alpha1.OriginTemplate {
 			if err := fill(ctx, r, w.templates, by.Name); err != nil {
 				return w, err
@@ -96,14 +109,47 @@ func (w wishes) rules(d v1alpha1.NodeDevice) []*match.Rule {
 	}
 	template, there := w.templates[by.Name]
 	t, err := match.NewTemplate(&template)
+	if !there || template.DeletionTimestamp != nil || err != nil || !w.chooses(t) {
+		return nil
+	}
+	return t.Match(facts)
+}
+
+// chooses reports whether the template is for the node.
+func (w wishes) chooses(t *match.Template) bool {
 	var m v1alpha1.Machine
 	if w.node.Status.Machine != nil {
 		m = *w.node.Status.Machine
 	}
-	if !there || template.DeletionTimestamp != nil || err != nil || !t.ChoosesLabels(w.labels) || !t.ChoosesMachine(m.Vendor, m.Model) {
-		return nil
+	return t.ChoosesLabels(w.labels) && t.ChoosesMachine(m.Vendor, m.Model)
+}
+
+// unconfigured says why nobody asks for the settings that are assigned to the device; empty where somebody does.
+func (w wishes) unconfigured(d v1alpha1.NodeDevice) string {
+	const why = "no rule of the ConfigurationTemplate that they were assigned by is for it now"
+	by := v1alpha1.ConfiguredBy(d.Spec.Origin)
+	if by == nil {
+		return why
 	}
-	return t.Match(facts)
+	template, there := w.configurations[by.Name]
+	t, err := match.NewConfigurationTemplate(&template)
+	if !there || template.DeletionTimestamp != nil || err != nil || !w.chooses(t) {
+		return why
+	}
+	differs := why
+	for _, r := range t.Match(match.DeviceOf(&d)) {
+		at := slices.IndexFunc(template.Spec.Rules, func(c v1alpha1.ConfigurationRule) bool { return c.Name == r.Rule })
+		declared, is := template.Spec.Rules[at].DesiredConfiguration, d.Spec.Configuration
+		switch {
+		case declared.Digest() != is.Digest():
+			differs = fmt.Sprintf("%s declares others", r)
+		case r.Policy != v1alpha1.PolicyApply:
+			differs = fmt.Sprintf("the policy of %s is %s", r, r.Policy)
+		default:
+			return ""
+		}
+	}
+	return differs
 }
 
 // unwanted says why nobody asks for what is assigned to the device; empty where somebody does. While the pins are for another machine, nobody

@@ -117,6 +117,8 @@ type Update struct {
 	// Settings are those that the device gets. ResetUnlisted says that all others get their defaults.
 	Settings      []Setting `json:"settings,omitempty"`
 	ResetUnlisted bool      `json:"resetUnlisted,omitempty"`
+	// Configuration is the digest of both, by which they are known when they fail; empty in local mode.
+	Configuration string `json:"configuration,omitempty"`
 	// Resets are those others with their defaults, and Before is what the device had, which a rollback gives back. Both are known once the
 	// preflight is settled.
 	Resets []Setting `json:"resets,omitempty"`

@@ -61,6 +61,8 @@ type Device struct {
 	LastApplied *Applied `json:"lastApplied,omitempty"`
 	// LastFailure is the last update that failed, nil when none did or a later one succeeded.
 	LastFailure *Failure `json:"lastFailure,omitempty"`
+	// SettingsFailure is the last change of settings that failed, with their digest; nil when none did or a later one succeeded.
+	SettingsFailure *Failure `json:"settingsFailure,omitempty"`
 	// Unhealthy is set after a job left the device unhealthy, until a person requests a retry; it survives reboots.
 	Unhealthy *UnhealthyMark `json:"unhealthy,omitempty"`
 	// LastGood is the version a rollback restores while other firmware may be in the device which no health gate has judged
