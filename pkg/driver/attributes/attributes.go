@@ -223,10 +223,7 @@ func (d *Driver) resolve(c driver.Configuration) ([]assignment, inventory.Activa
 	if err != nil {
 		return nil, 0, err
 	}
-	names := slices.Clone(c.Reset)
-	for _, s := range c.Set {
-		names = append(names, s.Name)
-	}
+	names := c.Names()
 	if len(names) == 0 {
 		return nil, inventory.ActivateNone, nil
 	}
@@ -248,14 +245,13 @@ func (d *Driver) resolve(c driver.Configuration) ([]assignment, inventory.Activa
 	if err := errors.Join(unread...); err != nil {
 		return nil, 0, err
 	}
-	settings, err := c.Resolve(all)
-	if err != nil {
+	if err := c.Check(all); err != nil {
 		return nil, 0, err
 	}
-	needs := inventory.NeededFor(settings, all)
+	needs := inventory.NeededFor(c.Set, all)
 	var todo []assignment
 	var problems []error
-	for _, s := range settings {
+	for _, s := range c.Set {
 		of := read[slices.IndexFunc(read, func(r setting) bool { return r.called == s.Name })]
 		if why := of.refuses(s.Value); why != "" {
 			problems = append(problems, errors.New(why))

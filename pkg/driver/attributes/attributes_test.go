@@ -277,7 +277,6 @@ func TestSettingsThatHaveNoEffectAreSaid(t *testing.T) {
 	assert.Empty(t, parameter(t, d, "LegacyOrom").ReadOnly)
 	assert.Equal(t, inventory.Reading{}, parameter(t, d, "LegacyOrom").Default, "an empty text is no default of it")
 	refused(t, k, d, set("SecureBoot", "Enabled", "LegacyOrom", "Disabled"), "ForceIf:SecureBoot=Enabled")
-	refused(t, k, d, driver.Configuration{Reset: []string{"LegacyOrom"}}, "LegacyOrom cannot be reset")
 }
 
 // A name that two kernel drivers have is told apart.

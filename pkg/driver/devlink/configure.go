@@ -52,7 +52,7 @@ func (d *Driver) parameters(ctx context.Context, id inventory.Identity) (reading
 func (d *Driver) CheckConfiguration(ctx context.Context, id inventory.Identity, c driver.Configuration) error {
 	r, all, err := d.parameters(ctx, id)
 	if err == nil {
-		_, err = c.Resolve(all)
+		err = c.Check(all)
 	}
 	if err != nil {
 		return fmt.Errorf("check settings of adapter %s: %w", r.named(id), err)
@@ -63,12 +63,11 @@ func (d *Driver) CheckConfiguration(ctx context.Context, id inventory.Identity, 
 // Configure has the kernel store the values that it does not have, one after the other.
 func (d *Driver) Configure(ctx context.Context, id inventory.Identity, c driver.Configuration) (inventory.Activation, error) {
 	r, all, err := d.parameters(ctx, id)
-	var settings []inventory.Setting
 	if err == nil {
-		settings, err = c.Resolve(all)
+		err = c.Check(all)
 	}
 	needs := inventory.ActivateNone
-	for _, s := range own(settings, all) {
+	for _, s := range own(c.Set, all) {
 		if err == nil {
 			err = d.set(ctx, r, s)
 			needs = max(needs, inventory.FindParameter(all, s.Name).Needs)

@@ -78,7 +78,7 @@ func (s *Simulated) CheckConfiguration(_ context.Context, id inventory.Identity,
 	defer s.mu.Unlock()
 	d, err := s.configurable(id)
 	if err == nil {
-		_, err = c.Resolve(d.known())
+		err = c.Check(d.known())
 	}
 	return err
 }
@@ -91,11 +91,10 @@ func (s *Simulated) Configure(ctx context.Context, id inventory.Identity, c driv
 	if err != nil {
 		return 0, err
 	}
-	settings, err := c.Resolve(d.known())
-	if err != nil {
+	if err := c.Check(d.known()); err != nil {
 		return 0, err
 	}
-	todo, needs := inventory.Differing(settings, d.known()), inventory.NeededFor(settings, d.known())
+	todo, needs := inventory.Differing(c.Set, d.known()), inventory.NeededFor(c.Set, d.known())
 	switch {
 	case d.busy || d.faults[BusyWrite]:
 		return 0, toolError("configure", d, command.ErrBusy)

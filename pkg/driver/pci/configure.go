@@ -238,10 +238,7 @@ type change struct {
 
 // resolve reads what the configuration is about, and what it means.
 func (a adapter) resolve(ctx context.Context, id inventory.Identity, c driver.Configuration) (change, error) {
-	names := slices.Clone(c.Reset)
-	for _, s := range c.Set {
-		names = append(names, s.Name)
-	}
+	names := c.Names()
 	if len(names) == 0 {
 		_, _, err := a.driver.functions(ctx, id)
 		if errors.Is(err, driver.ErrNotSupported) && a.own != nil {
@@ -256,8 +253,7 @@ func (a adapter) resolve(ctx context.Context, id inventory.Identity, c driver.Co
 	if err != nil {
 		return change{}, err
 	}
-	settings, err := c.Resolve(s.all)
-	if err != nil {
+	if err := c.Check(s.all); err != nil {
 		return change{}, err
 	}
 	isOwn := func(name string) bool { return inventory.FindParameter(s.own, name) != nil }
@@ -267,12 +263,7 @@ func (a adapter) resolve(ctx context.Context, id inventory.Identity, c driver.Co
 			out.own.Set = append(out.own.Set, setting)
 		}
 	}
-	for _, name := range c.Reset {
-		if isOwn(name) {
-			out.own.Reset = append(out.own.Reset, name)
-		}
-	}
-	for _, setting := range settings {
+	for _, setting := range c.Set {
 		for _, r := range s.requesters {
 			switch setting.Name {
 			case inventory.SettingMaxReadRequestBytes, readRequest, element(readRequest, r.index):
@@ -292,7 +283,7 @@ func (a adapter) resolve(ctx context.Context, id inventory.Identity, c driver.Co
 }
 
 // isOwn reports whether the adapter's driver has something to do.
-func (c change) isOwn() bool { return len(c.own.Set)+len(c.own.Reset) > 0 }
+func (c change) isOwn() bool { return len(c.own.Set) > 0 }
 
 // defers reports whether a port gets its number of virtual functions after the activation of the limit that the firmware is told: all ports do in
 // a change that is about more than the ports, because virtual functions would hinder that activation or be lost with it.
@@ -302,7 +293,7 @@ func (c change) defers(limitWaits bool, p port, n int) bool {
 
 // willWait reports whether the limit waits once the firmware was told its part.
 func (c change) willWait() bool {
-	return c.waits() || len(c.own.Reset) > 0 || inventory.NeededFor(c.own.Set, c.state.own) != inventory.ActivateNone
+	return c.waits() || inventory.NeededFor(c.own.Set, c.state.own) != inventory.ActivateNone
 }
 
 // judge returns a *RejectedError about a number of virtual functions that the port cannot have now, and will not after an activation.
