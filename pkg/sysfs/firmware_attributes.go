@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 )
@@ -37,6 +38,8 @@ type FirmwareAuthentication struct {
 	Enabled bool
 	// Role says what it protects, such as "bios-admin" and "power-on" (role), and Mechanism how, such as "password" (mechanism).
 	Role, Mechanism string
+	// Err says what could not be read of one that is in use, or may be.
+	Err error
 }
 
 // FirmwareAttribute is a setting of system firmware.
@@ -101,7 +104,7 @@ func firmwareInterfaceAt(fsys fs.FS, dir string) (FirmwareInterface, error) {
 	for _, name := range entries {
 		// Beside the settings are files, and directories of other things, such as the audit log of HP.
 		_, err := fs.Stat(fsys, path.Join(dir, "attributes", name, "type"))
-		if isPlain(name) && (err == nil || errors.Is(err, fs.ErrPermission)) {
+		if isPlain(name) && !absent(err) && !errors.Is(err, syscall.ENOTDIR) {
 			i.Attributes = append(i.Attributes, name)
 		}
 	}
@@ -110,12 +113,14 @@ func firmwareInterfaceAt(fsys fs.FS, dir string) (FirmwareInterface, error) {
 	for _, name := range ways {
 		of := attributes{fsys: fsys, dir: path.Join(dir, "authentication", name)}
 		enabled := of.number("is_enabled")
-		if isPlain(name) && (enabled != nil || of.err != nil) {
-			i.Authentications = append(i.Authentications, FirmwareAuthentication{
-				Name: name, Enabled: enabled == nil || *enabled != 0, Role: of.text("role"), Mechanism: of.text("mechanism"),
-			})
+		if !isPlain(name) || enabled == nil && of.err == nil {
+			continue
 		}
-		a.err = errors.Join(a.err, of.err)
+		way := FirmwareAuthentication{Name: name, Enabled: enabled == nil || *enabled != 0, Role: of.text("role"), Mechanism: of.text("mechanism")}
+		if way.Enabled {
+			way.Err = of.err
+		}
+		i.Authentications = append(i.Authentications, way)
 	}
 	return i, a.err
 }
@@ -151,8 +156,11 @@ func (i FirmwareInterface) ReadAttribute(fsys fs.FS, name string) FirmwareAttrib
 		a.err = fmt.Errorf("read %s/current_value: no such file", a.dir)
 	}
 	const anybody = 0o222
-	if info, err := fs.Stat(fsys, path.Join(a.dir, "current_value")); err == nil {
+	switch info, err := fs.Stat(fsys, path.Join(a.dir, "current_value")); {
+	case err == nil:
 		out.Writable = info.Mode().Perm()&anybody != 0
+	case !absent(err):
+		a.err = errors.Join(a.err, named("read mode of", path.Join(a.dir, "current_value"), err))
 	}
 	out.Err = a.err
 	return out

@@ -1,6 +1,7 @@
 package attributes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,6 +73,8 @@ type setting struct {
 	of *sysfs.FirmwareInterface
 	// called is the name of the parameter.
 	called string
+	// doubt is why it is not known whether it can be changed.
+	doubt error
 }
 
 // find lists the settings without reading them. An attribute that only one interface has is called by its name; others are called INTERFACE/NAME, which
@@ -111,6 +114,7 @@ func (d *Driver) read(found []setting, told []inventory.Setting, names ...string
 	var all []inventory.Parameter
 	var failed []error
 	values, locked, asked := d.valuesOf(found, told), map[*sysfs.FirmwareInterface]string{}, map[string]bool{}
+	doubts := map[*sysfs.FirmwareInterface]error{}
 	for _, name := range names {
 		asked[name] = true
 	}
@@ -119,13 +123,15 @@ func (d *Driver) read(found []setting, told []inventory.Setting, names ...string
 			continue
 		}
 		if _, known := locked[s.of]; !known {
-			locked[s.of] = d.locked(*s.of)
+			locked[s.of], doubts[s.of] = d.locked(*s.of)
 		}
 		s.FirmwareAttribute = s.of.ReadAttribute(d.host, s.Name)
 		if s.Err != nil {
 			failed = append(failed, s.Err)
 		}
-		read, all = append(read, s), append(all, s.parameter(locked[s.of], values))
+		rule, err := s.modified(values)
+		s.doubt = errors.Join(doubts[s.of], err)
+		read, all = append(read, s), append(all, s.parameter(cmp.Or(locked[s.of], rule)))
 	}
 	if len(failed) > 0 && len(failed) == len(all) {
 		const few = 3
@@ -135,47 +141,46 @@ func (d *Driver) read(found []setting, told []inventory.Setting, names ...string
 }
 
 // valuesOf returns the values of settings of the same interface, as they are told to be, and otherwise as they are. Each is read once.
-func (d *Driver) valuesOf(found []setting, told []inventory.Setting) func(of *sysfs.FirmwareInterface, name string) (string, bool) {
+func (d *Driver) valuesOf(found []setting, told []inventory.Setting) values {
 	type attribute struct {
 		of   *sysfs.FirmwareInterface
 		name string
 	}
-	known, called := map[attribute]*string{}, map[string]attribute{}
+	known, called := map[attribute]sysfs.FirmwareAttribute{}, map[string]attribute{}
 	for _, s := range found {
 		called[s.called] = attribute{s.of, s.Name}
 	}
 	for i, s := range told {
-		known[called[s.Name]] = &told[i].Value
+		known[called[s.Name]] = sysfs.FirmwareAttribute{Current: &told[i].Value}
 	}
-	return func(of *sysfs.FirmwareInterface, name string) (string, bool) {
+	return func(of *sysfs.FirmwareInterface, name string) (*string, error) {
 		a := attribute{of, name}
-		if _, asked := known[a]; !asked {
-			known[a] = of.ReadAttribute(d.host, name).Current
+		if _, asked := known[a]; !asked && slices.Contains(of.Attributes, name) {
+			known[a] = of.ReadAttribute(d.host, name)
 		}
-		if known[a] == nil {
-			return "", false
-		}
-		return *known[a], true
+		return known[a].Current, known[a].Err
 	}
 }
 
-// locked says why nothing of an interface can be changed; empty when it can.
-func (d *Driver) locked(i sysfs.FirmwareInterface) string {
+// locked says why nothing of an interface can be changed; empty when it can. The error says that this is not known.
+func (d *Driver) locked(i sysfs.FirmwareInterface) (why string, doubt error) {
 	auth := administrator(i)
 	if auth == nil {
-		return ""
+		return "", nil
 	}
 	where := fmt.Sprintf("%s of %s", auth.Name, i.Name)
 	switch {
+	case auth.Err != nil:
+		return "", fmt.Errorf("it is not known whether a password protects the settings (%s): %w", where, auth.Err)
 	case auth.Role != bySetupPassword || auth.Mechanism != "password":
-		return fmt.Sprintf("Locked: changes have to be signed (%s, role %s, mechanism %s), which is not supported", where, auth.Role, auth.Mechanism)
+		return fmt.Sprintf("Locked: changes have to be signed (%s, role %s, mechanism %s), which is not supported", where, auth.Role, auth.Mechanism), nil
 	case d.password == "":
-		return fmt.Sprintf("Locked: the system firmware has an administrator's password (%s), and no file with it is given to this program", where)
+		return fmt.Sprintf("Locked: the system firmware has an administrator's password (%s), and no file with it is given to this program", where), nil
 	}
 	if _, err := os.Stat(d.password); err != nil {
-		return fmt.Sprintf("Locked: the system firmware has an administrator's password (%s), and the file with it cannot be read: %v", where, err)
+		return fmt.Sprintf("Locked: the system firmware has an administrator's password (%s), and the file with it cannot be read: %v", where, err), nil
 	}
-	return ""
+	return "", nil
 }
 
 // The roles of what has to be proven before a setting can be changed. The others protect the start of the machine, or its drives.
@@ -184,11 +189,16 @@ const (
 	bySignature     = "enhanced-bios-auth"
 )
 
-// administrator is what protects the settings of an interface; nil when nothing does.
+// administrator is what protects the settings of an interface, or may; nil when nothing does. Where changes have to be signed, the password alone
+// does not suffice.
 func administrator(i sysfs.FirmwareInterface) *sysfs.FirmwareAuthentication {
-	for _, role := range []string{bySignature, bySetupPassword} {
+	for _, protects := range []func(sysfs.FirmwareAuthentication) bool{
+		func(a sysfs.FirmwareAuthentication) bool { return a.Err == nil && a.Role == bySignature },
+		func(a sysfs.FirmwareAuthentication) bool { return a.Err != nil },
+		func(a sysfs.FirmwareAuthentication) bool { return a.Role == bySetupPassword },
+	} {
 		for _, a := range i.Authentications {
-			if a.Enabled && a.Role == role {
+			if a.Enabled && protects(a) {
 				return &a
 			}
 		}
@@ -238,8 +248,11 @@ func (d *Driver) resolve(c driver.Configuration) ([]assignment, inventory.Activa
 	}
 	var unread []error
 	for _, s := range read {
-		if slices.Contains(names, s.called) {
+		if i := slices.Index(names, s.called); i >= 0 {
 			unread = append(unread, s.Err)
+			if p := inventory.FindParameter(all, s.called); s.Err == nil && !p.Stores(c.Set[i].Value) {
+				unread = append(unread, s.doubt)
+			}
 		}
 	}
 	if err := errors.Join(unread...); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs/sysfstest"
 )
 
 func set(pairs ...string) driver.Configuration {
@@ -328,6 +330,58 @@ func TestASettingThatCannotBeReadHidesNoOther(t *testing.T) {
 	configure(t, d, "FanSpeed", "50")
 }
 
+// unreadable is a kernel that fails to answer about some files.
+func unreadable(k fakeKernel, names ...string) sysfstest.Broken {
+	errs := map[string]error{}
+	for _, name := range names {
+		errs[devices+name] = syscall.EIO
+	}
+	return sysfstest.Broken{FS: k.Tree, Errors: errs}
+}
+
+// What decides whether a setting can be changed and cannot be read is not taken for something that does not: another try may help.
+func TestWhatDecidesAndCannotBeReadIsNoLeaveToWrite(t *testing.T) {
+	k, _ := machine(t, dell, dellSettings())
+	k.protect(t, dell, "Admin", bySetupPassword, "password", "secret")
+	for broken, c := range map[string]driver.Configuration{
+		dell + "/authentication/Admin/role":       set("FanSpeed", "50"),
+		dell + "/authentication/Admin/is_enabled": set("FanSpeed", "50"),
+		dell + "/attributes/AutoOn/current_value": set("AutoOnFri", "Enabled"),
+	} {
+		d := New(runnerOf(t), unreadable(k, broken)).UnlockWith(passwordFile(t, "secret"))
+		_, err := d.Configure(t.Context(), systemID(), c)
+		require.ErrorIs(t, err, syscall.EIO, broken)
+		require.ErrorContains(t, err, "it is not known whether", broken)
+		assert.False(t, isRejected(err))
+		assert.Equal(t, "20", parameter(t, d, "FanSpeed").Next.Value)
+		require.NoError(t, d.CheckConfiguration(t.Context(), systemID(), set("FanSpeed", "20", "AutoOnFri", "Disabled")), "they have these values")
+	}
+	assert.Empty(t, k.get("log"))
+}
+
+// Where changes have to be signed, no password helps, in whatever order the kernel lists them; and the password of the drives says nothing.
+func TestWhatHasToBeProvenFirst(t *testing.T) {
+	way := func(name, role string, enabled bool) sysfs.FirmwareAuthentication {
+		return sysfs.FirmwareAuthentication{Name: name, Role: role, Enabled: enabled, Mechanism: "password"}
+	}
+	setup, sealed, drive := way("Setup Password", bySetupPassword, true), way("SPM", bySignature, true), way("Drive", "HDD", true)
+	unread := sysfs.FirmwareAuthentication{Name: "Unread", Enabled: true, Err: syscall.EIO}
+	for want, ways := range map[string][]sysfs.FirmwareAuthentication{
+		"":               {drive, way("Setup Password", bySetupPassword, false), way("SPM", bySignature, false)},
+		"Setup Password": {drive, setup, way("SPM", bySignature, false)},
+		"SPM":            {drive, setup, unread, sealed},
+		"Unread":         {drive, setup, unread},
+	} {
+		got := administrator(sysfs.FirmwareInterface{Authentications: ways})
+		if want == "" {
+			assert.Nil(t, got)
+			continue
+		}
+		require.NotNil(t, got, want)
+		assert.Equal(t, want, got.Name)
+	}
+}
+
 func TestHostileNamesAndValues(t *testing.T) {
 	k, d := machine(t, dell, dellSettings())
 	require.NoError(t, k.put("outside", "1\n"))
@@ -438,6 +492,8 @@ func FuzzRules(f *testing.F) {
 			assert.NotContains(t, r.attribute+r.value, "]")
 		}
 		s := setting{FirmwareAttribute: sysfs.FirmwareAttribute{Modifier: text, ValueModifier: text}}
-		assert.Empty(t, s.modified(func(*sysfs.FirmwareInterface, string) (string, bool) { return "", false }))
+		why, err := s.modified(func(*sysfs.FirmwareInterface, string) (*string, error) { return nil, nil })
+		require.NoError(t, err)
+		assert.Empty(t, why)
 	})
 }

@@ -1,7 +1,7 @@
 package attributes
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -22,10 +22,11 @@ type assignment struct {
 	value string
 }
 
-// values look up the value that another setting of the interface has, or is going to have.
-type values func(of *sysfs.FirmwareInterface, name string) (value string, known bool)
+// values look up the value that another setting of the interface has, or is going to have; nil when there is no such setting, or it cannot be read.
+type values func(of *sysfs.FirmwareInterface, name string) (*string, error)
 
-func (s setting) parameter(locked string, at values) inventory.Parameter {
+// parameter is the setting, which is locked by something that is not its own.
+func (s setting) parameter(locked string) inventory.Parameter {
 	p := inventory.Parameter{Name: s.called, Needs: inventory.ActivateReboot, Domain: s.domain()}
 	if s.Type == "integer" {
 		p.Spelling = inventory.SpelledAsNumber
@@ -44,7 +45,7 @@ func (s setting) parameter(locked string, at values) inventory.Parameter {
 			p.Default = inventory.Reading{} // an empty text stands for none
 		}
 	}
-	p.ReadOnly = cmp.Or(locked, s.modified(at))
+	p.ReadOnly = locked
 	if !s.Writable {
 		p.ReadOnly = "the kernel lets nobody write it"
 	}
@@ -132,26 +133,29 @@ func parseRules(text string) []rule {
 	return out
 }
 
-// holds reports whether the rule applies. One about a setting that cannot be looked up is left to the firmware.
-func (r rule) holds(of *sysfs.FirmwareInterface, at values) bool {
-	value, known := at(of, r.attribute)
-	return known && strings.EqualFold(value, r.value) != strings.HasSuffix(r.kind, "Not")
+// holds reports whether the rule applies. One about a setting that is not there is left to the firmware.
+func (r rule) holds(of *sysfs.FirmwareInterface, at values) (bool, error) {
+	value, err := at(of, r.attribute)
+	if err != nil {
+		return false, fmt.Errorf("it is not known whether a value has an effect (%s:%s=%s): %w", r.kind, r.attribute, r.value, err)
+	}
+	return value != nil && strings.EqualFold(*value, r.value) != strings.HasSuffix(r.kind, "Not"), nil
 }
 
-// modified says by which rule the firmware takes a value and does not use it; empty when by none.
-func (s setting) modified(at values) string {
+// modified says by which rule the firmware takes a value and does not use it; empty when by none. The error says which cannot be judged.
+func (s setting) modified(at values) (string, error) {
+	var doubt error
 	for _, r := range s.rules() {
-		if !r.holds(s.of, at) {
-			continue
-		}
+		holds, err := r.holds(s.of, at)
+		doubt = errors.Join(doubt, err)
 		switch {
-		case strings.HasPrefix(r.kind, "Force"):
-			return fmt.Sprintf("the system firmware makes it %s (%s:%s=%s): change %s first", r.forced, r.kind, r.attribute, r.value, r.attribute)
-		default:
-			return fmt.Sprintf("it has no effect (%s:%s=%s): change %s first", r.kind, r.attribute, r.value, r.attribute)
+		case holds && strings.HasPrefix(r.kind, "Force"):
+			return fmt.Sprintf("the system firmware makes it %s (%s:%s=%s): change %s first", r.forced, r.kind, r.attribute, r.value, r.attribute), nil
+		case holds:
+			return fmt.Sprintf("it has no effect (%s:%s=%s): change %s first", r.kind, r.attribute, r.value, r.attribute), nil
 		}
 	}
-	return ""
+	return "", doubt
 }
 
 func (s setting) rules() []rule {
