@@ -88,9 +88,18 @@ func TestADriverThatMakesFewerIsNotBelieved(t *testing.T) {
 	require.ErrorContains(t, err, "it has 2 again, as before")
 	assert.Equal(t, "2", k.get(first+"/"+numVFs))
 	k.fault("few", "3")(t)
-	_, err = c.Configure(t.Context(), adapterID(), set("sriov_numvfs[1]", "6"))
-	require.ErrorAs(t, err, new(*driver.RejectedError))
+	for name, before := range map[string]string{"sriov_numvfs[0]": "2", "sriov_numvfs[1]": "0"} {
+		_, err = c.Configure(t.Context(), adapterID(), set(name, "6"))
+		require.ErrorAs(t, err, new(*driver.RejectedError))
+		require.ErrorContains(t, err, "made 3 virtual functions instead of 6")
+		require.ErrorContains(t, err, "it has "+before+" again, as before")
+		assert.Equal(t, before, parameter(t, c, name).Current.Value)
+	}
+	k.fault("refuse", "2")(t)
+	_, err = c.Configure(t.Context(), adapterID(), set("sriov_numvfs[0]", "6"))
 	require.ErrorContains(t, err, "made 3 virtual functions instead of 6")
+	require.ErrorContains(t, err, "nor can it have 2 again, as before: the kernel driver of 0000:3b:00.0 does not take 2")
+	assert.Equal(t, "0", k.get(first+"/"+numVFs))
 }
 
 // use makes something use the first virtual function of the first port.
@@ -380,8 +389,12 @@ func TestOtherDevicesAreLeftToTheirDrivers(t *testing.T) {
 		assert.Nil(t, d.Supplement(id, nil), name)
 	}
 	k = newFakeKernel(t, pf{"0000:3b:00.0", "", "igb"})
+	_, err := New(nil, k.Tree).Supplement(adapterID(), nil).Parameters(t.Context(), adapterID())
+	require.ErrorContains(t, err, "0000:3b:00.1: file does not exist", "half an adapter is none with half the settings")
+	require.NotErrorIs(t, err, driver.ErrNotSupported)
+	k = newFakeKernel(t, pf{"0000:3b:00.0", "", "igb"}, pf{"0000:3b:00.1", "", "igb"})
 	c := New(runnerOf(t, k), k.Tree).Supplement(adapterID(), nil)
-	_, err := c.Parameters(t.Context(), adapterID())
+	_, err = c.Parameters(t.Context(), adapterID())
 	require.ErrorIs(t, err, driver.ErrNotSupported)
 	require.ErrorIs(t, c.CheckConfiguration(t.Context(), adapterID(), driver.Configuration{}), driver.ErrNotSupported)
 	_, err = c.Configure(t.Context(), adapterID(), driver.Configuration{})

@@ -131,8 +131,8 @@ func (f function) store(name string, value int) error {
 	return err
 }
 
-// setNumVFs changes how many virtual functions there are. From one number to another the kernel takes only 0 between; from there the old
-// number is tried again if the new one fails.
+// setNumVFs changes how many virtual functions there are. From one number to another the kernel takes only 0 between. If the new number fails, the
+// port gets the old one again, also where its driver made fewer than were asked for.
 func (f function) setNumVFs(want int) error {
 	before, err := f.numVFs()
 	if err != nil || before == want {
@@ -153,12 +153,21 @@ func (f function) setNumVFs(want int) error {
 	if want == 0 {
 		return nil
 	}
-	err = f.makeVFs(want)
-	if err == nil || before == 0 {
-		return err
+	if err = f.makeVFs(want); err == nil {
+		return nil
 	}
-	if again := f.makeVFs(before); again != nil {
-		return fmt.Errorf("%w; nor can it have %d again, as before: %w", err, before, again)
+	now, again := f.numVFs()
+	switch {
+	case again == nil && now == before:
+		return err
+	case again == nil && now > 0:
+		again = f.makeVFs(0)
+	}
+	if again == nil && before > 0 {
+		again = f.makeVFs(before)
+	}
+	if again != nil {
+		return fmt.Errorf("%w; nor can it have %d again, as before: %s", err, before, again.Error())
 	}
 	return fmt.Errorf("%w; it has %d again, as before", err, before)
 }
