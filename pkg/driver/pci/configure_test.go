@@ -2,7 +2,6 @@ package pci
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -190,29 +189,6 @@ func TestWhatCannotBeLookedAtIsNotTakenForUnused(t *testing.T) {
 	assert.Equal(t, "4", k.get(first+"/"+numVFs))
 }
 
-func TestPortsOfOthersAreLeftAlone(t *testing.T) {
-	k, d, c := withoutFirmware(t)
-	configure(t, c, inventory.SettingNumVFs, "4")
-	known := true
-	d.YieldTo(func(inventory.PCIAddress) (string, error) {
-		if known {
-			return "", nil
-		}
-		return "", errors.New("the API server does not answer")
-	})
-	d.YieldTo(func(port inventory.PCIAddress) (string, error) {
-		if port.Function == 1 {
-			return "the sriov-network-operator", nil
-		}
-		return "", nil
-	})
-	refused(t, k, c, []string{"port 0000:3b:00.1 is set up by the sriov-network-operator"}, inventory.SettingNumVFs, "0")
-	configure(t, c, inventory.SettingNumVFs, "4")
-	configure(t, c, "sriov_numvfs[0]", "2")
-	known = false
-	refused(t, k, c, []string{"it is not known whether another program sets up port 0000:3b:00.0", "the API server does not answer"}, autoprobe, "0")
-}
-
 // The sriov-network-operator keeps what it gave a port in a file of the host.
 func TestPortsOfTheSRIOVNetworkOperatorAreKnownByTheHost(t *testing.T) {
 	k, _, c := withoutFirmware(t)
@@ -225,10 +201,49 @@ func TestPortsOfTheSRIOVNetworkOperatorAreKnownByTheHost(t *testing.T) {
 	configure(t, c, inventory.SettingMaxReadRequestBytes, "4096")
 	for _, unread := range []string{"", "[]", "{"} {
 		require.NoError(t, k.put(applied, unread))
-		refused(t, k, c, []string{"it is not known whether another program sets up port 0000:3b:00.1", "/" + applied}, "sriov_numvfs[1]", "4")
+		refused(t, k, c, []string{"it is not known whether the sriov-network-operator sets up port 0000:3b:00.1", "/" + applied}, "sriov_numvfs[1]", "4")
 	}
 	require.NoError(t, k.put(applied, `{"pciAddress":"0000:3b:00.1","numVfs":5,"externallyManaged":true}`))
 	configure(t, c, "sriov_numvfs[1]", "4")
+}
+
+// What the firmware keeps of such a port, and the number that it has, are not the operator's.
+func TestTheLimitOfAPortOfTheSRIOVNetworkOperatorIsNot(t *testing.T) {
+	k, n, c := withFirmware(t, "8")
+	configure(t, c, inventory.SettingNumVFs, "8")
+	require.NoError(t, os.MkdirAll(k.path(appliedByOperator), 0o700))
+	require.NoError(t, k.put(appliedByOperator+"/0000:3b:00.1", `{"numVfs":8}`))
+	why := []string{"set up by the sriov-network-operator"}
+	for _, name := range []string{inventory.SettingNumVFs, numVFs, autoprobe, "sriov_numvfs[1]", "sriov_drivers_autoprobe[1]"} {
+		assert.Contains(t, parameter(t, c, name).ReadOnly, why[0], name)
+		refused(t, k, c, why, name, "0")
+	}
+	assert.Equal(t, inventory.ActivateNone, configure(t, c, inventory.SettingNumVFs, "8"), "it has so many")
+	for _, name := range []string{"NUM_OF_VFS", "sriov_numvfs[0]", "sriov_drivers_autoprobe[0]"} {
+		assert.Empty(t, parameter(t, c, name).ReadOnly, name)
+	}
+	assert.Equal(t, inventory.ActivateReboot, configure(t, c, "NUM_OF_VFS", "16"))
+	assert.Equal(t, "8", k.get(second+"/"+numVFs))
+	n.reboot(t)
+	p := parameter(t, c, inventory.SettingNumVFs)
+	assert.Equal(t, "0 of 16", p.Current.Value)
+	assert.Contains(t, p.ReadOnly, why[0], "a boot takes them away, and the operator makes them again")
+	configure(t, c, "sriov_numvfs[0]", "4")
+	assert.Equal(t, "0", k.get(second+"/"+numVFs))
+}
+
+// An adapter whose virtual functions are used can be told another limit: they go with the activation of that, of which others are asked.
+func TestADeferredNumberDisturbsNobody(t *testing.T) {
+	k, n, c := withFirmware(t, "4")
+	configure(t, c, inventory.SettingNumVFs, "4")
+	use["a bond"].begin(t, k)
+	refused(t, k, c, use["a bond"].says, numVFs, "2")
+	assert.Equal(t, inventory.ActivateReboot, configure(t, c, inventory.SettingNumVFs, "8"), "it is checked as it is set")
+	assert.Equal(t, "4", k.get(first+"/"+numVFs))
+	refused(t, k, c, use["a bond"].says, numVFs, "2")
+	assert.Equal(t, inventory.ActivateReboot, configure(t, c, numVFs, "8"), "there will be room for so many after the boot")
+	n.reboot(t)
+	assert.Equal(t, inventory.ActivateNone, configure(t, c, inventory.SettingNumVFs, "8"))
 }
 
 func TestAPortNeedsAKernelDriver(t *testing.T) {
@@ -323,7 +338,7 @@ func TestMoreThanTheKernelDriverTakesIsRefused(t *testing.T) {
 }
 
 func TestReadRequestsOfEachFunctionHaveALimit(t *testing.T) {
-	k, d, c := withoutFirmware(t)
+	k, _, c := withoutFirmware(t)
 	for _, address := range []string{"0000:3b:00.0", "0000:3b:00.1"} {
 		k.express(t, address)
 	}
@@ -353,9 +368,6 @@ func TestReadRequestsOfEachFunctionHaveALimit(t *testing.T) {
 	require.NoError(t, os.MkdirAll(k.path("sys/kernel/security"), 0o700))
 	require.NoError(t, k.put("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"))
 	refused(t, k, c, []string{"the kernel is locked down (integrity)"}, readRequest, "256")
-	d.YieldTo(func(inventory.PCIAddress) (string, error) { return "the nic-configuration-operator", nil })
-	require.NoError(t, os.Remove(k.path("sys/kernel/security/lockdown")))
-	refused(t, k, c, []string{"set up by the nic-configuration-operator"}, readRequest, "256")
 	assert.Equal(t, []int{128, 128}, limits())
 }
 
