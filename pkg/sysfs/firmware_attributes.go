@@ -6,11 +6,12 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // FirmwareInterface is a kernel driver through which system firmware shows its settings (sys/class/firmware-attributes/<name>/), as
@@ -187,16 +188,17 @@ func (a *attributes) values(name string) []string {
 	return out
 }
 
-// integer is a decimal number; nil when it is absent or says nothing.
+// integer is a number as settings spell it; nil when it is absent or says nothing.
 func (a *attributes) integer(name string) *int64 {
 	text := a.text(name)
 	if text == "" {
 		return nil
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	n := inventory.ParseNumber(text)
+	if n == nil || !n.IsInt64() {
 		a.err = errors.Join(a.err, fmt.Errorf("read %s: %q is not a number", path.Join(a.dir, name), text))
 		return nil
 	}
-	return &n
+	value := n.Int64()
+	return &value
 }

@@ -244,7 +244,7 @@ func TestWhatRunsIsReadAfterTheBoot(t *testing.T) {
 // A job that was cut off after the write finds the values stored, and the boot still to be made.
 func TestAWriteThatWasCutOffStillNeedsTheBoot(t *testing.T) {
 	k, d := machine(t, dell, dellSettings())
-	assert.Equal(t, inventory.ActivateReboot, configure(t, d, "FanSpeed", "0x32"))
+	assert.Equal(t, inventory.ActivateReboot, configure(t, d, "FanSpeed", " 0x32 "))
 	assert.Equal(t, "50", k.value(dell, "FanSpeed"), "the kernel is told decimal digits")
 	assert.Equal(t, inventory.ActivateReboot, configure(t, d, "FanSpeed", "50"))
 	k.boot(t)

@@ -92,6 +92,8 @@ func (s setting) domain() inventory.Domain {
 // refuses says why a value is none that the kernel's file can be told; empty when it is.
 func (s setting) refuses(value string) string {
 	switch {
+	case s.Type == "integer": // its domain takes numbers alone
+		return ""
 	case strings.ContainsFunc(value, unicode.IsControl), strings.TrimSpace(value) != value:
 		return fmt.Sprintf("%s cannot be %q: blanks at the ends and control characters are not kept", s.called, value)
 	case s.Type == orderedList && !isReordered(value, s.listed(*s.Current)):
@@ -113,7 +115,7 @@ func (s setting) written(value string) string {
 	if s.Type != "integer" {
 		return value
 	}
-	return decimal(value)
+	return inventory.DecimalOf(value)
 }
 
 // rule is a dependency on another setting: [ReadOnlyIf:<attribute>=<value>], or one on a value: <value>[ForceIf:<attribute>=<value>].

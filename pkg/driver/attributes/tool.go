@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/big"
 	"os"
 	"os/signal"
 	"path"
@@ -17,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
@@ -271,23 +271,11 @@ func isRefusal(err error) bool {
 func same(a sysfs.FirmwareAttribute, value string) bool {
 	switch a.Type {
 	case "integer":
-		return decimal(*a.Current) == decimal(value)
+		return inventory.SpelledAsNumber.Same(*a.Current, value)
 	case orderedList:
 		return strings.ReplaceAll(*a.Current, ",", ";") == value
 	}
 	return *a.Current == value
-}
-
-// decimal is a number in decimal digits; what is none is returned as it is.
-func decimal(text string) string {
-	digits, base := strings.ToLower(text), 10
-	if hex, ok := strings.CutPrefix(digits, "0x"); ok {
-		digits, base = hex, 16
-	}
-	if n, ok := new(big.Int).SetString(digits, base); ok {
-		return n.String()
-	}
-	return text
 }
 
 func setCommand(root, of, authentication, passwordFile string, values []assignment, lock string) command.Command {

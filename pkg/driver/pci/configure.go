@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,8 +59,8 @@ func (s state) waits() bool {
 	case limit.Current.Known || !limit.Next.Known:
 		return limit.Pending()
 	}
-	n, err := strconv.Atoi(limit.Next.Value)
-	return err == nil && n > s.most()
+	n := inventory.ParseNumber(limit.Next.Value)
+	return n != nil && n.Cmp(big.NewInt(int64(s.most()))) > 0
 }
 
 // Parameters reads those of the adapter's driver and those of the functions. An element of sriov_numvfs is the number of one function, in the order of
@@ -319,15 +320,10 @@ func (c change) judge() error {
 // number is the value that a function gets.
 func number(values map[int]string, index int) (n int, set bool) {
 	value, set := values[index]
-	parsed, err := strconv.ParseInt(strings.TrimPrefix(strings.ToLower(value), "0x"), base(value), 32)
-	return int(parsed), set && err == nil
-}
-
-func base(value string) int {
-	if strings.HasPrefix(strings.ToLower(value), "0x") {
-		return 16
+	if parsed := inventory.ParseNumber(value); set && parsed != nil { // as is known, for the values were checked
+		n = int(parsed.Int64())
 	}
-	return 10
+	return n, set
 }
 
 // CheckConfiguration has the adapter's driver judge its part, and looks at what uses virtual functions that would be removed.

@@ -71,6 +71,11 @@ func TestEachPortCanHaveItsOwnNumber(t *testing.T) {
 	assert.Equal(t, inventory.ActivateNone, configure(t, c, "sriov_numvfs[1]", "4"))
 	assert.Equal(t, []string{"0", "4"}, []string{k.get(first + "/" + numVFs), k.get(second + "/" + numVFs)})
 	assert.Equal(t, "0,4", parameter(t, c, inventory.SettingNumVFs).Current.Value)
+	for spelled, want := range map[string]string{" 0X5 ": "5", "005": "5"} {
+		configure(t, c, "sriov_numvfs[1]", spelled)
+		assert.Equal(t, want, k.get(second+"/"+numVFs), "%q is not taken for nothing", spelled)
+		configure(t, c, "sriov_numvfs[1]", "4")
+	}
 	configure(t, c, inventory.SettingNumVFs, "6")
 	assert.Equal(t, "6", parameter(t, c, inventory.SettingNumVFs).Current.Value, "the second port went from 4 to 6 by way of 0")
 	refused(t, k, c, []string{"sriov_numvfs[1] is what both", "numVFs", "name one of them"}, "sriov_numvfs[1]", "4", inventory.SettingNumVFs, "4")
