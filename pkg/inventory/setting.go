@@ -196,6 +196,17 @@ func FindParameter(all []Parameter, name string) *Parameter {
 	return &all[i]
 }
 
+// Asked returns the parameters of the names and those that they set, or all where none is named.
+func Asked(all []Parameter, names ...string) []Parameter {
+	asked := slices.Clone(names)
+	for _, name := range names {
+		if p := FindParameter(all, name); p != nil {
+			asked = append(asked, p.Sets...)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(p Parameter) bool { return len(names) > 0 && !slices.Contains(asked, p.Name) })
+}
+
 // Unlisted returns the settings that give all parameters their defaults which are not declared, in their order: those that no declared
 // setting sets, that can be changed, and whose default is known and another value than the one stored. Volatile parameters are left to
 // whoever set them.

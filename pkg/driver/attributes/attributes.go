@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
@@ -286,7 +287,7 @@ func (d *Driver) resolve(c driver.Configuration) ([]assignment, inventory.Activa
 
 // Configure has the firmware store what it does not. Each interface gets its values by one command.
 func (d *Driver) Configure(ctx context.Context, id inventory.Identity, c driver.Configuration) (inventory.Activation, error) {
-	err := d.idle(id)
+	err := owntool.Idle(d.runner, id.UniqueID)
 	var todo []assignment
 	var needs inventory.Activation
 	if err == nil {
@@ -311,33 +312,10 @@ func (d *Driver) Configure(ctx context.Context, id inventory.Identity, c driver.
 	return needs, nil
 }
 
-// idle returns an error while a write of this product runs: what it has stored may not be saved yet.
-func (d *Driver) idle(id inventory.Identity) error {
-	writes, ok := d.runner.(interface {
-		Writing(lock string) (*command.Writing, error)
-	})
-	if !ok || id.UniqueID == "" {
-		return nil
-	}
-	w, err := writes.Writing(id.UniqueID)
-	if err == nil && w != nil && w.State == command.WriteRunning && w.Ended == nil {
-		err = fmt.Errorf("%w: set them again when the write has ended", command.ErrBusy)
-	}
-	return err
-}
-
 func (d *Driver) set(ctx context.Context, id inventory.Identity, i sysfs.FirmwareInterface, values []assignment) error {
 	authentication := ""
 	if auth := administrator(i); auth != nil {
 		authentication = auth.Name
 	}
-	c := setCommand(d.root, i.Name, authentication, d.password, values, id.UniqueID)
-	r, err := d.runner.Run(ctx, c)
-	switch {
-	case err != nil || r.ExitCode == exitOK:
-		return err
-	case r.ExitCode == exitRejected:
-		return driver.RejectSettingsf("%s", firstLine(r.Stderr))
-	}
-	return command.Failed(c, r, errors.New("some of the values may be stored"))
+	return owntool.Set(ctx, d.runner, setCommand(d.root, i.Name, authentication, d.password, values, id.UniqueID))
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs/sysfstest"
@@ -476,7 +477,7 @@ func TestToolTakesNothingElse(t *testing.T) {
 		append(on[:5:5], "--authentication", "..", "--password-file", "/x", "--", "FanSpeed", "1"),
 	} {
 		var out strings.Builder
-		assert.Equal(t, exitUsage, Program{Open: func(root string) Host { return kernelIn(root) }}.Run(args, &out, &out), args)
+		assert.Equal(t, owntool.Usage, Program{Open: func(root string) Host { return kernelIn(root) }}.Run(args, &out, &out), args)
 		assert.NotEmpty(t, out.String())
 	}
 	assert.Empty(t, k.get("log"))

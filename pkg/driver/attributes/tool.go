@@ -1,7 +1,6 @@
 package attributes
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -9,29 +8,19 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // Tool is the name of the tool of this package.
 const Tool = "firmware-attributes"
-
-// Exit codes of firmware-attributes.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	// exitUsage: the arguments are wrong; nothing was written.
-	exitUsage = 2
-	// exitRejected: the firmware does not take a value, or the password.
-	exitRejected = 4
-)
 
 // Host is a machine whose kernel is asked by files.
 type Host interface {
@@ -56,25 +45,12 @@ type Program struct {
 	Open func(root string) Host
 }
 
-// Run returns the exit code.
+// Run returns the exit code, one of those of owntool.
 func (p Program) Run(args []string, stdout, stderr io.Writer) int {
-	dropped := make(chan os.Signal, 1)
-	signal.Notify(dropped, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-	defer signal.Stop(dropped)
-	say := func(w io.Writer, text string) { _, _ = fmt.Fprintln(w, strings.Join(strings.Fields(text), " ")) }
-	s, err := p.parse(args)
-	if err != nil {
-		say(stderr, err.Error())
-		return exitUsage
-	}
-	if err := s.run(func(text string) { say(stdout, text) }); err != nil {
-		say(stderr, err.Error())
-		if errors.As(err, new(rejection)) {
-			return exitRejected
-		}
-		return exitFailed
-	}
-	return exitOK
+	return owntool.Run(stdout, stderr, func() (owntool.Action, error) {
+		s, err := p.parse(args)
+		return s.run, err
+	})
 }
 
 func (p Program) parse(args []string) (session, error) {
@@ -119,14 +95,6 @@ func (p Program) parse(args []string) (session, error) {
 	return s, nil
 }
 
-// rejection says why a value is not taken. Trying again does not help.
-type rejection string
-
-// Error returns the reason.
-func (r rejection) Error() string { return string(r) }
-
-func rejectf(format string, args ...any) error { return rejection(fmt.Sprintf(format, args...)) }
-
 // session is one call of the tool.
 type session struct {
 	sysfs.FirmwareInterface
@@ -149,7 +117,7 @@ func (s session) run(say func(string)) error {
 	case err == nil:
 		err = s.saved(say)
 	case isRefusal(err):
-		err = rejectf("the password of %s is refused: %v", s.authentication, err)
+		err = owntool.Rejectf("the password of %s is refused: %v", s.authentication, err)
 	default:
 		err = fmt.Errorf("tell the password of %s: %w", s.authentication, err)
 	}
@@ -236,9 +204,9 @@ func (s session) storeOne(name, value string) error {
 	err := s.host.Store(path.Join(s.Path, "attributes", name, "current_value"), value+"\n")
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return rejectf("the system firmware refuses to change %s to %q: %v: it is locked, or its password is another", name, value, err)
+		return owntool.Rejectf("the system firmware refuses to change %s to %q: %v: it is locked, or its password is another", name, value, err)
 	case isRefusal(err):
-		return rejectf("the system firmware does not take %q for %s: %v", value, name, err)
+		return owntool.Rejectf("the system firmware does not take %q for %s: %v", value, name, err)
 	case err != nil:
 		return fmt.Errorf("set %s to %q: %w", name, value, err)
 	}
@@ -252,9 +220,9 @@ func (s session) storeOne(name, value string) error {
 	case same(after, value), waits && *after.Current == *before.Current:
 		return nil
 	case *after.Current == *before.Current:
-		return rejectf("the system firmware took %q for %s, and kept %q", value, name, *after.Current)
+		return owntool.Rejectf("the system firmware took %q for %s, and kept %q", value, name, *after.Current)
 	}
-	return rejectf("the system firmware stored %q for %s instead of %q", *after.Current, name, value)
+	return owntool.Rejectf("the system firmware stored %q for %s instead of %q", *after.Current, name, value)
 }
 
 // isRefusal reports whether the error is about what was written.
@@ -288,9 +256,4 @@ func setCommand(root, of, authentication, passwordFile string, values []assignme
 		argv = append(argv, a.Name, a.value)
 	}
 	return command.Command{Argv: argv, Kind: command.Write, Lock: lock}
-}
-
-func firstLine(output []byte) string {
-	line, _, _ := bytes.Cut(bytes.TrimSpace(output), []byte("\n"))
-	return strings.ToValidUTF8(string(bytes.TrimSpace(line)), "?")
 }

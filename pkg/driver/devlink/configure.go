@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -20,13 +21,7 @@ func (d *Driver) Parameters(ctx context.Context, id inventory.Identity, names ..
 	if err != nil {
 		return nil, err
 	}
-	asked := slices.Clone(names)
-	for _, name := range names {
-		if p := inventory.FindParameter(all, name); p != nil {
-			asked = append(asked, p.Sets...)
-		}
-	}
-	return slices.DeleteFunc(all, func(p inventory.Parameter) bool { return len(names) > 0 && !slices.Contains(asked, p.Name) }), nil
+	return inventory.Asked(all, names...), nil
 }
 
 func (d *Driver) parameters(ctx context.Context, id inventory.Identity) (reading, []inventory.Parameter, error) {
@@ -94,7 +89,7 @@ func (d *Driver) set(ctx context.Context, r reading, s inventory.Setting) error 
 	case err != nil || result.ExitCode == exitOK:
 		return err
 	case result.ExitCode == exitRejected, result.ExitCode == exitUnsupported:
-		return driver.RejectSettingsf("the kernel driver does not take %s for %s: %s", s.Value, s.Name, firstLine(result.Stderr))
+		return driver.RejectSettingsf("the kernel driver does not take %s for %s: %s", s.Value, s.Name, owntool.FirstLine(result.Stderr))
 	case result.ExitCode == exitBusy:
 		return command.Failed(c, result, errors.New("the adapter is busy: try again"))
 	}

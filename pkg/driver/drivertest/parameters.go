@@ -67,9 +67,7 @@ func (s *Simulated) Parameters(_ context.Context, id inventory.Identity, names .
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(d.known(), func(p inventory.Parameter) bool {
-		return len(names) > 0 && !slices.Contains(names, p.Name)
-	}), nil
+	return inventory.Asked(d.known(), names...), nil
 }
 
 // CheckConfiguration compares the configuration with the device's parameters.

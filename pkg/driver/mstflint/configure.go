@@ -23,8 +23,7 @@ func (d *Driver) Parameters(ctx context.Context, id inventory.Identity, names ..
 	if err != nil {
 		return nil, fmt.Errorf("read settings of card %s: %w", card, err)
 	}
-	asked := append(askedFor(names), names...)
-	return slices.DeleteFunc(all, func(p inventory.Parameter) bool { return len(names) > 0 && !slices.Contains(asked, p.Name) }), nil
+	return inventory.Asked(all, names...), nil
 }
 
 // parameters reads all, or at least those of the names and those that they stand for.

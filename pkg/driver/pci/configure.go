@@ -70,13 +70,7 @@ func (a adapter) Parameters(ctx context.Context, id inventory.Identity, names ..
 	if err != nil {
 		return nil, err
 	}
-	asked := slices.Clone(names)
-	for _, name := range names {
-		if p := inventory.FindParameter(s.all, name); p != nil {
-			asked = append(asked, p.Sets...)
-		}
-	}
-	return slices.DeleteFunc(s.all, func(p inventory.Parameter) bool { return len(names) > 0 && !slices.Contains(asked, p.Name) }), nil
+	return inventory.Asked(s.all, names...), nil
 }
 
 // isOfPorts reports whether a parameter is one of the functions, and not of what the adapter's driver reads.

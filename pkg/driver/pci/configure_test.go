@@ -2,16 +2,21 @@ package pci
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
@@ -174,9 +179,67 @@ func TestTheToolLooksItselfForWhatUsesVirtualFunctions(t *testing.T) {
 	var stderr strings.Builder
 	tool := Program{Open: func(string) Host { return k }}
 	code := tool.Run([]string{"set", k.Dir(), "0000:3b:00.0", numVFs, "0"}, &stderr, &stderr)
-	assert.Equal(t, exitRejected, code)
+	assert.Equal(t, owntool.Rejected, code)
 	assert.Contains(t, stderr.String(), "InUse: ")
 	assert.Equal(t, "4", k.get(first+"/"+numVFs))
+}
+
+// signalled is a kernel in the middle of whose writes the process is asked to end.
+type signalled struct{ fakeKernel }
+
+func (s signalled) Store(name, value string) error {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		if err := syscall.Kill(os.Getpid(), s); err != nil {
+			return err
+		}
+	}
+	return s.fakeKernel.Store(name, value)
+}
+
+func TestSignalsDoNotEndAChange(t *testing.T) {
+	k, _, c := withoutFirmware(t)
+	configure(t, c, numVFs, "4")
+	var out strings.Builder
+	tool := Program{Open: func(string) Host { return signalled{k} }}
+	assert.Equal(t, owntool.OK, tool.Run([]string{"set", k.Dir(), "0000:3b:00.0", numVFs, "6"}, &out, &out), out.String())
+	assert.Equal(t, "6", k.get(first+"/"+numVFs), "and not the 0 between")
+}
+
+// The kernel lets nobody read the number while it changes it: it is not asked before the change has ended, whatever is to be set.
+func TestAnAdapterThatIsWrittenIsNotAsked(t *testing.T) {
+	k, d, c := withoutFirmware(t)
+	k.fault("hang", "")(t)
+	go func() { _, _ = c.Configure(t.Context(), adapterID(), set(numVFs, "4")) }()
+	hangs := func() bool {
+		_, hangs := k.faulty("hangs")
+		return hangs
+	}
+	require.Eventually(t, hangs, time.Minute, 5*time.Millisecond)
+	_, err := c.Parameters(t.Context(), adapterID())
+	require.ErrorIs(t, err, command.ErrBusy)
+	require.ErrorIs(t, c.CheckConfiguration(t.Context(), adapterID(), set(numVFs, "0")), command.ErrBusy)
+	_, err = c.Configure(t.Context(), adapterID(), set(numVFs, "0"))
+	require.ErrorIs(t, err, command.ErrBusy, "0 is what it still has")
+	require.NoError(t, os.Remove(k.path("faults/hang")))
+	require.Eventually(t, func() bool { return owntool.Idle(d.runner, adapterID().UniqueID) == nil }, time.Minute, 5*time.Millisecond)
+}
+
+// nothing is a runner of no tools.
+type nothing struct{ t *testing.T }
+
+func (n nothing) Run(_ context.Context, c command.Command) (command.Result, error) {
+	n.t.Errorf("%s was run", c)
+	return command.Result{}, errors.New("there are no tools")
+}
+
+// Where nothing is declared, or only what is so already, no tool runs.
+func TestNoToolRunsAtRest(t *testing.T) {
+	k := newFakeKernel(t, pf{"0000:3b:00.0", "16", "igb"}, pf{"0000:3b:00.1", "16", "igb"})
+	c := New(nothing{t}, k.Tree).Supplement(adapterID(), nil)
+	_, err := c.Parameters(t.Context(), adapterID())
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateNone, configure(t, c))
+	assert.Equal(t, inventory.ActivateNone, configure(t, c, numVFs, "0", autoprobe, "1"))
 }
 
 func TestWhatCannotBeLookedAtIsNotTakenForUnused(t *testing.T) {
@@ -460,7 +523,7 @@ func TestToolTakesNothingElse(t *testing.T) {
 		{"set", "/", "0000:3b:00.0", numVFs, "0x1"}, {"set", "/", "0000:3b:00.0", numVFs, "65536"}, {"get", "/", "0000:3b:00.0", numVFs, "1"},
 	} {
 		var stderr strings.Builder
-		assert.Equal(t, exitUsage, Program{Open: func(string) Host { return k }}.Run(args, &stderr, &stderr), args)
+		assert.Equal(t, owntool.Usage, Program{Open: func(string) Host { return k }}.Run(args, &stderr, &stderr), args)
 		assert.NotEmpty(t, stderr.String())
 	}
 }

@@ -2,13 +2,13 @@ package pci
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"sync"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
@@ -71,7 +71,7 @@ type requester struct {
 
 // functions reads those of the adapter. The error wraps ErrNotSupported when they have no settings.
 func (d *Driver) functions(ctx context.Context, id inventory.Identity) (ports []port, requesters []requester, err error) {
-	if err := d.idle(id); err != nil {
+	if err := owntool.Idle(d.runner, id.UniqueID); err != nil {
 		return nil, nil, err
 	}
 	level, err := sysfs.Lockdown(d.host)
@@ -108,22 +108,6 @@ func (d *Driver) functions(ctx context.Context, id inventory.Identity) (ports []
 	return ports, requesters, nil
 }
 
-// idle returns an error while a write of this product to the adapter runs: the kernel would block a read until it ends. If the runner cannot
-// report that, the read runs into its deadline.
-func (d *Driver) idle(id inventory.Identity) error {
-	writes, ok := d.runner.(interface {
-		Writing(lock string) (*command.Writing, error)
-	})
-	if !ok || id.UniqueID == "" {
-		return nil
-	}
-	w, err := writes.Writing(id.UniqueID)
-	if err == nil && w != nil && w.State == command.WriteRunning && w.Ended == nil {
-		err = fmt.Errorf("%w: read it again when the write has ended", command.ErrBusy)
-	}
-	return err
-}
-
 // read waits for the kernel no longer than the context allows: another program may be changing the virtual functions, and the change may
 // hang. There is one reader at a time for each port, because one that the kernel holds cannot be ended.
 func (d *Driver) read(ctx context.Context, address inventory.PCIAddress) (*sysfs.SRIOV, error) {
@@ -158,13 +142,5 @@ func (d *Driver) read(ctx context.Context, address inventory.PCIAddress) (*sysfs
 
 // set gives one attribute of a function its value.
 func (d *Driver) set(ctx context.Context, id inventory.Identity, address inventory.PCIAddress, name, value string) error {
-	c := setCommand(d.root, address, name, value, id.UniqueID)
-	r, err := d.runner.Run(ctx, c)
-	switch {
-	case err != nil || r.ExitCode == exitOK:
-		return err
-	case r.ExitCode == exitRejected:
-		return driver.RejectSettingsf("%s", firstLine(r.Stderr))
-	}
-	return command.Failed(c, r, errors.New("some of the values may be set"))
+	return owntool.Set(ctx, d.runner, setCommand(d.root, address, name, value, id.UniqueID))
 }
