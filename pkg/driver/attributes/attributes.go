@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -178,8 +177,8 @@ func (d *Driver) locked(i sysfs.FirmwareInterface) (why string, doubt error) {
 	case d.password == "":
 		return fmt.Sprintf("Locked: the system firmware has an administrator's password (%s), and no file with it is given to this program", where), nil
 	}
-	if _, err := os.Stat(d.password); err != nil {
-		return fmt.Sprintf("Locked: the system firmware has an administrator's password (%s), and the file with it cannot be read: %v", where, err), nil
+	if err := checkPassword(d.password); err != nil {
+		return fmt.Sprintf("Locked: the system firmware has an administrator's password (%s), and the file with it cannot be used: %v", where, err), nil
 	}
 	return "", nil
 }
@@ -207,7 +206,8 @@ func administrator(i sysfs.FirmwareInterface) *sysfs.FirmwareAuthentication {
 	return nil
 }
 
-// Parameters reads the settings. What runs is what is stored, unless something was changed since the boot: then the kernel does not tell what.
+// Parameters reads the settings. What runs is what is stored, unless something was changed since the boot: then the kernel does not tell what. HP's
+// driver never does.
 func (d *Driver) Parameters(_ context.Context, id inventory.Identity, names ...string) ([]inventory.Parameter, error) {
 	found, err := d.find()
 	var all []inventory.Parameter
@@ -271,7 +271,7 @@ func (d *Driver) resolve(c driver.Configuration) ([]assignment, inventory.Activa
 			problems = append(problems, errors.New(why))
 		}
 		if inventory.FindParameter(all, s.Name).Stores(s.Value) {
-			if of.of.PendingReboot != nil && *of.of.PendingReboot != 0 {
+			if changed(*of.of) {
 				needs = inventory.ActivateReboot // it may be this one that waits
 			}
 			continue

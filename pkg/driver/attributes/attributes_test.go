@@ -1,6 +1,7 @@
 package attributes
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -115,11 +117,146 @@ func TestValuesAreSavedAtOnceAndThePasswordIsTakenBack(t *testing.T) {
 	assert.Equal(t, []string{
 		"authentication/Admin/current_password (password)", "attributes/" + thinkVT + "/current_value Disable", "authentication/Admin/current_password",
 	}, trimmed(k.told()), "one value is saved by the driver")
+	k.boot(t)
 	require.NoError(t, os.Remove(k.path("log")))
 	require.NoError(t, k.put(devices+lenovo+"/attributes/save_settings", "bulk\n"))
 	configure(t, d, thinkVT, "Enable")
 	assert.Equal(t, []string{"attributes/" + thinkVT + "/current_value Enable", "attributes/save_settings save"}, trimmed(k.told())[1:3],
 		"somebody has them saved at once, and keeps that")
+}
+
+// Once it has saved at once, Lenovo's driver takes no values in that way until the boot: what a failed job takes back is saved one by one.
+func TestWhatWasSavedAtOnceIsTakenBackBeforeTheBoot(t *testing.T) {
+	for _, mode := range []string{"single", "bulk"} {
+		k, d := locked(t, "secret")
+		require.NoError(t, k.put(devices+lenovo+"/attributes/save_settings", mode+"\n"))
+		d.UnlockWith(passwordFile(t, "secret"))
+		configure(t, d, thinkVT, "Enable", thinkAlarm, "06:00:00")
+		configure(t, d, thinkVT, "Disable", thinkAlarm, "00:00:00")
+		assert.Equal(t, []string{"Disable", "00:00:00"}, []string{k.value(lenovo, thinkVT), k.value(lenovo, thinkAlarm)})
+		assert.Equal(t, mode, k.get(devices+lenovo+"/attributes/save_settings"))
+	}
+	k, d := machine(t, lenovo, many(60))
+	require.NoError(t, k.put(devices+lenovo+"/attributes/save_settings", "single\n"))
+	var first, second []string
+	for i := range 50 {
+		name := "Option00" + strconv.Itoa(i/10) + strconv.Itoa(i%10)
+		first, second = append(first, name, "Enabled"), append(second, name, "Disabled")
+	}
+	configure(t, d, first...)
+	refused(t, k, d, set(second...), "50 settings are to be changed", "restart the machine first")
+	k.boot(t)
+	configure(t, d, second...)
+}
+
+// HP's driver forgets the password with each value that it is told, and says of almost no value that it waits for the boot.
+func TestHPIsToldThePasswordBeforeEachValue(t *testing.T) {
+	k, d := machine(t, hp, hpSettings())
+	k.protect(t, hp, "Setup Password", bySetupPassword, "password", "secret")
+	d.UnlockWith(passwordFile(t, "secret"))
+	assert.False(t, parameter(t, d, "Fast Boot").Current.Known, "nothing says what runs")
+	assert.Equal(t, inventory.ActivateReboot, configure(t, d, "Fast Boot", "Enable", "UEFI Boot Order", "USB;NVMe;Network"))
+	const told = "hp-bioscfg/authentication/Setup Password/current_password (password)"
+	log := strings.Split(k.get("log"), "\n")
+	assert.Equal(t, []string{
+		told, "hp-bioscfg/attributes/Fast Boot/current_value Enable", told, "hp-bioscfg/attributes/UEFI Boot Order/current_value USB;NVMe;Network",
+	}, log)
+	assert.Empty(t, k.get(devices+hp+"/authentication/Setup Password/current_password"))
+	assert.Equal(t, "0", k.get(devices+hp+"/attributes/pending_reboot"))
+	p := parameter(t, d, "Fast Boot")
+	standing, _ := p.Standing("Enable")
+	assert.Equal(t, inventory.Stored, standing)
+	k.boot(t)
+	assert.Equal(t, inventory.ActivateNone, configure(t, d, "Fast Boot", "Enable"))
+	d.UnlockWith(passwordFile(t, "wr0ng"))
+	rejected(t, d, set("Fast Boot", "Disable"), "or its password is another")
+	assert.Empty(t, k.get(devices+hp+"/authentication/Setup Password/current_password"))
+}
+
+// The firmware of each vendor takes a password of every length that it may have, and is told an empty one in the way that its driver understands.
+func TestThePasswordIsToldAsItIs(t *testing.T) {
+	for of, settings := range map[string]map[string]attribute{dell: dellSettings(), lenovo: lenovoSettings(), hp: hpSettings()} {
+		name, value := map[string]string{dell: "FanSpeed", lenovo: thinkVT, hp: "Fast Boot"}[of], map[string]string{dell: "50", lenovo: "Enable", hp: "Enable"}[of]
+		for _, password := range []string{"four", "exactly sixteen!"} {
+			k, d := machine(t, of, settings)
+			k.protect(t, of, "Admin", bySetupPassword, "password", password)
+			d.UnlockWith(passwordFile(t, password))
+			configure(t, d, name, value)
+			assert.Equal(t, value, k.value(of, name))
+			assert.Empty(t, k.get(devices+of+"/authentication/Admin/current_password"), "%s goes on knowing %q", of, password)
+		}
+	}
+}
+
+// A kernel module that is unloaded meanwhile refuses nothing: another try may help.
+func TestAnAttributeThatIsGoneIsNotRefused(t *testing.T) {
+	k, _ := machine(t, dell, dellSettings())
+	var out strings.Builder
+	tool := Program{Open: func(string) Host { return vanishing{k} }}
+	assert.Equal(t, owntool.Failed, tool.Run([]string{"set", "--root", k.Dir(), "--interface", dell, "--", "FanSpeed", "50"}, &out, &out))
+	assert.Contains(t, out.String(), "no such file")
+}
+
+// vanishing is a kernel whose driver goes when it is told something.
+type vanishing struct{ fakeKernel }
+
+func (vanishing) Store(string, string) error { return syscall.ENOENT }
+
+// signalled is a kernel in the middle of whose writes the process is asked to end.
+type signalled struct{ fakeKernel }
+
+func (s signalled) Store(name, value string) error {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
+			return err
+		}
+	}
+	return s.fakeKernel.Store(name, value)
+}
+
+func TestSignalsDoNotEndAChange(t *testing.T) {
+	k, _ := locked(t, "secret")
+	var out strings.Builder
+	tool := Program{Open: func(string) Host { return signalled{k} }}
+	args := []string{"set", "--root", k.Dir(), "--interface", lenovo, "--authentication", "Admin", "--password-file", passwordFile(t, "secret"), "--"}
+	assert.Equal(t, owntool.OK, tool.Run(append(args, thinkVT, "Enable", thinkAlarm, "06:00:00"), &out, &out), out.String())
+	assert.Equal(t, "06:00:00", k.value(lenovo, thinkAlarm))
+	assert.Empty(t, k.get(devices+lenovo+"/authentication/Admin/current_password"))
+}
+
+// While a write goes on, what is stored may not be saved, and what is not may come.
+func TestFirmwareThatIsWrittenIsNotJudged(t *testing.T) {
+	k, d := machine(t, dell, dellSettings())
+	k.fault("hang", "")(t)
+	go func() { _, _ = d.Configure(t.Context(), systemID(), set("FanSpeed", "50")) }()
+	hangs := func() bool {
+		_, hangs := k.faulty("hangs")
+		return hangs
+	}
+	require.Eventually(t, hangs, time.Minute, 5*time.Millisecond)
+	_, err := d.Configure(t.Context(), systemID(), set("FanSpeed", "20"))
+	require.ErrorIs(t, err, command.ErrBusy, "20 is what it still has")
+	require.NoError(t, os.Remove(k.path("faults/hang")))
+	require.Eventually(t, func() bool { return owntool.Idle(d.runner, systemID().UniqueID) == nil }, time.Minute, 5*time.Millisecond)
+}
+
+// nothing is a runner of no tools.
+type nothing struct{ t *testing.T }
+
+func (n nothing) Run(_ context.Context, c command.Command) (command.Result, error) {
+	n.t.Errorf("%s was run", c)
+	return command.Result{}, errors.New("there are no tools")
+}
+
+// Where nothing is declared, or only what is so already, no tool runs and no password is told.
+func TestNoToolRunsAtRest(t *testing.T) {
+	k, _ := locked(t, "secret")
+	d := New(nothing{t}, k.Tree).UnlockWith(passwordFile(t, "secret"))
+	_, err := d.Parameters(t.Context(), systemID())
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateNone, configure(t, d))
+	assert.Equal(t, inventory.ActivateNone, configure(t, d, thinkVT, "Disable"))
+	assert.Empty(t, k.get("log"))
 }
 
 func trimmed(lines []string) []string {
@@ -182,7 +319,7 @@ func TestLockedSettingsAreRefusedByName(t *testing.T) {
 		says                  []string
 	}{
 		"no password is given":   {bySetupPassword, "password", "", []string{"Locked: ", "administrator's password (Admin of thinklmi)", "no file with it"}},
-		"the file is not there":  {bySetupPassword, "password", missing, []string{"Locked: ", "Admin of thinklmi", "the file with it cannot be read", missing}},
+		"the file is not there":  {bySetupPassword, "password", missing, []string{"Locked: ", "Admin of thinklmi", "the file with it cannot be used", missing}},
 		"a certificate":          {bySetupPassword, "certificate", missing, []string{"Locked: ", "changes have to be signed", "mechanism certificate"}},
 		"the way of HP's sealed": {bySignature, "password", missing, []string{"Locked: ", "changes have to be signed", "role enhanced-bios-auth"}},
 	} {
@@ -203,7 +340,7 @@ func TestLockedSettingsAreRefusedByName(t *testing.T) {
 }
 
 func TestAFileThatHoldsNoPasswordIsRefused(t *testing.T) {
-	for _, content := range []string{"", "\n", "a\nb\n", "a\x00", strings.Repeat("a", 2000)} {
+	for _, content := range []string{"", "\n", "a\nb\n", "a\x00"} {
 		k, d := locked(t, "secret")
 		file := filepath.Join(t.TempDir(), "password")
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
@@ -211,6 +348,27 @@ func TestAFileThatHoldsNoPasswordIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "does not hold one line", "%q", content)
 		assert.Empty(t, k.get("log"))
 	}
+}
+
+// A password that everybody may read is none, and nothing that could keep the tool waiting is opened.
+func TestAFileThatOthersCanReadIsRefused(t *testing.T) {
+	k, d := locked(t, "secret")
+	file := passwordFile(t, "secret")
+	for _, mode := range []os.FileMode{0o644, 0o404, 0o602} {
+		require.NoError(t, os.Chmod(file, mode))
+		refused(t, k, d.UnlockWith(file), set(thinkVT, "Enable"), "everybody may read or change "+file, "chmod o= "+file)
+		_, err := readPassword(file)
+		require.ErrorContains(t, err, "everybody may read")
+		assert.NotContains(t, err.Error(), "secret")
+	}
+	require.NoError(t, os.Chmod(file, 0o440))
+	configure(t, d, thinkVT, "Enable")
+	require.NoError(t, os.Chmod(file, 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("an0ther\n"), 0o600))
+	rejected(t, d, set(thinkVT, "Disable"), "its password is another")
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	refused(t, k, d.UnlockWith(pipe), set(thinkVT, "Disable"), pipe+" is no file")
 }
 
 // What the firmware makes of a value is read back from it.

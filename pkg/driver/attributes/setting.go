@@ -36,7 +36,7 @@ func (s setting) parameter(locked string) inventory.Parameter {
 		return p
 	}
 	p.Next = inventory.Read(s.listed(*s.Current))
-	if s.of.PendingReboot != nil && *s.of.PendingReboot == 0 {
+	if s.of.PendingReboot != nil && *s.of.PendingReboot == 0 && s.of.Name != hpBIOS { // HP's says 1 only of what a person has to confirm
 		p.Current = p.Next
 	}
 	if s.Default != nil {
@@ -191,14 +191,18 @@ func inOrder(todo []assignment) []assignment {
 const maxSaves = 48
 
 func tooManySaves(todo []assignment) []error {
-	n := 0
+	n, way := 0, ""
 	for _, a := range todo {
-		if a.of.Name == "thinklmi" && a.of.SaveMode == "" {
-			n++
+		switch {
+		case a.of.Name != thinkLMI:
+		case a.of.SaveMode == "":
+			n, way = n+1, "a kernel from 6.6 on saves them at once"
+		case changed(*a.of):
+			n, way = n+1, "restart the machine first, after which they are saved at once"
 		}
 	}
 	if n <= maxSaves {
 		return nil
 	}
-	return []error{fmt.Errorf("%d settings are to be changed, and the system firmware saves only %d between two boots: a kernel from 6.6 on saves them at once", n, maxSaves)}
+	return []error{fmt.Errorf("%d settings are to be changed, and the system firmware saves only %d between two boots: %s", n, maxSaves, way)}
 }
