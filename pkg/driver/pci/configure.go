@@ -205,7 +205,11 @@ func (s *state) withLimit(count inventory.Parameter) inventory.Parameter {
 	out.Sets = slices.Concat(limit.Sets, count.Sets)
 	out.ReadOnly = cmp.Or(limit.ReadOnly, count.ReadOnly)
 	out.Volatile = true
-	out.Current = both(count.Current, limit.Current)
+	inForce := limit.Current
+	if !inForce.Known && !s.waits() { // the kernel has room for it
+		inForce = limit.Next
+	}
+	out.Current = both(count.Current, inForce)
 	if !s.waits() {
 		out.Next, out.Ready = both(count.Next, limit.Next), limit.Next
 	}

@@ -394,6 +394,9 @@ func TestALimitThatIsNotReportedIsThatOfTheKernel(t *testing.T) {
 	assert.True(t, parameter(t, c, inventory.SettingNumVFs).Pending())
 	assert.Equal(t, inventory.ActivateReboot, configure(t, c, inventory.SettingNumVFs, "8"), "it goes on waiting")
 	n.reboot(t)
+	p := parameter(t, c, inventory.SettingNumVFs)
+	assert.Equal(t, "0 of 8", p.Current.Value)
+	assert.False(t, p.Pending(), "there is room for 8")
 	assert.Equal(t, inventory.ActivateNone, configure(t, c, inventory.SettingNumVFs, "8"))
 	assert.True(t, parameter(t, c, inventory.SettingNumVFs).Runs("8"))
 }
