@@ -550,6 +550,11 @@ func TestHostileNamesAndValues(t *testing.T) {
 	for _, value := range []string{"a\nb", "a\x00b", " a", "a ", "\t"} {
 		refused(t, k, d, set("AssetTag", value), "AssetTag cannot be")
 	}
+	of, settings := lenovo, lenovoSettings()
+	l, ld := machine(t, of, settings)
+	for _, value := range []string{"06:00:00,secret", "06:00:00;"} {
+		refused(t, l, ld, set(thinkAlarm, value), thinkAlarm+" cannot be", "no commas and semicolons")
+	}
 	configure(t, d, "AssetTag", "--help")
 	assert.Equal(t, "--help", k.value(dell, "AssetTag"))
 	assert.Equal(t, "1", k.get("outside"))
@@ -607,6 +612,13 @@ func TestNotMoreIsChangedThanTheFirmwareSaves(t *testing.T) {
 	k, d = machine(t, lenovo, many(60))
 	require.NoError(t, k.put(devices+lenovo+"/attributes/save_settings", "single\n"))
 	configure(t, d, pairs...)
+}
+
+// HP's driver shows unsigned bounds as signed numbers.
+func TestBoundsThatHoldNothingAreNone(t *testing.T) {
+	_, d := machine(t, hp, map[string]attribute{"Delay": {"type": "integer", "current_value": "5", "min_value": "0", "max_value": "-1", "scalar_increment": "1"}})
+	configure(t, d, "Delay", "4294967295")
+	require.ErrorContains(t, d.CheckConfiguration(t.Context(), systemID(), set("Delay", "long")), "Delay cannot be long: it takes numbers")
 }
 
 func TestOtherDevicesAndMachinesHaveNone(t *testing.T) {

@@ -80,6 +80,9 @@ func (s setting) domain() inventory.Domain {
 	if s.Increment != nil {
 		bounds.Step = *s.Increment
 	}
+	if s.Type == "integer" && bounds.Max < bounds.Min { // HP's driver shows unsigned bounds as signed numbers
+		bounds = &inventory.Interval{Min: math.MinInt64, Max: math.MaxInt64}
+	}
 	switch s.Type {
 	case "integer":
 		return inventory.Domain{Number: bounds}
@@ -96,6 +99,8 @@ func (s setting) refuses(value string) string {
 		return ""
 	case strings.ContainsFunc(value, unicode.IsControl), strings.TrimSpace(value) != value:
 		return fmt.Sprintf("%s cannot be %q: blanks at the ends and control characters are not kept", s.called, value)
+	case s.of.Name == thinkLMI && strings.ContainsAny(value, ",;"): // what follows would be taken for the password
+		return fmt.Sprintf("%s cannot be %q: the firmware takes no commas and semicolons in a value", s.called, value)
 	case s.Type == orderedList && !isReordered(value, s.listed(*s.Current)):
 		return fmt.Sprintf("%s cannot be %s: it takes what it has, in any order, with semicolons between: %s", s.called, value, s.listed(*s.Current))
 	}
