@@ -292,6 +292,11 @@ func TestThePasswordIsTakenBackAfterAnError(t *testing.T) {
 	}
 	k, d := locked(t, "secret")
 	d.UnlockWith(passwordFile(t, "secret"))
+	k.fault("refuse-save", "")(t)
+	rejected(t, d, set(thinkVT, "Enable", thinkAlarm, "06:00:00"), "does not save settings", "its password is another") // some firmware looks at it only then
+	assert.Equal(t, "single", k.get(devices+lenovo+"/attributes/save_settings"))
+	k, d = locked(t, "secret")
+	d.UnlockWith(passwordFile(t, "secret"))
 	k.fault("forgets-not", "the kernel is out of memory")(t)
 	_, err := d.Configure(t.Context(), systemID(), set(thinkVT, "Enable"))
 	require.ErrorContains(t, err, "the kernel still knows the password of Admin, for every process: the kernel is out of memory")

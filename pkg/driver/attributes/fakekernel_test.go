@@ -204,6 +204,9 @@ func (k fakeKernel) save(of, name, value string) error {
 	case k.get(name) != "bulk":
 		return syscall.EOPNOTSUPP
 	}
+	if _, refuses := k.faulty("refuse-save"); refuses {
+		return syscall.EACCES
+	}
 	unsaved, err := filepath.Glob(k.path(of + "/unsaved/*"))
 	for _, file := range unsaved {
 		content, failed := os.ReadFile(file)

@@ -217,7 +217,10 @@ func (s session) atOnce(say func(string), save func() error) error {
 	if len(stored) == 0 {
 		return err
 	}
-	if saving := save(); saving != nil {
+	switch saving := save(); {
+	case isRefusal(saving):
+		return errors.Join(err, owntool.Rejectf("the system firmware does not save settings: %v: it is locked, or its password is another", saving))
+	case saving != nil:
 		return errors.Join(err, fmt.Errorf("save settings: %w", saving))
 	}
 	for i, before := range stored {
