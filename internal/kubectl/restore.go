@@ -121,32 +121,29 @@ func (f *nodeFacts) leavesBehind(names []string) error {
 		return fmt.Errorf("nobody knows what job %s has done, which holds node/%s, and a restore would return the node to service. Look at the node, then: kubectl firmware release %[2]s",
 			held.Name, f.node.Name)
 	}
-	concerned := concernedBy(held)
 	for _, d := range f.devices {
 		unhealthy := d.Status.IsUnhealthy() && !desired.Retry(f.node).Clears(&d.Status.Failure.Request)
-		if !slices.Contains(names, d.Name) && (unhealthy || slices.Contains(concerned, d.Name) && !isVerified(held, d.Name)) {
+		if !slices.Contains(names, d.Name) && (unhealthy || f.touched(held, d.Name) && !isVerified(held, d.Name)) {
 			return fmt.Errorf("job %s, which holds node/%s, left device %s unhealthy or unfinished too, and a restore without it would be refused. To restore all of them: kubectl firmware rollback %[2]s",
 				held.Name, f.node.Name, d.Name)
 		}
 	}
-	if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(concerned, name) }) {
+	if !slices.ContainsFunc(names, func(name string) bool { return f.concerns(held, name) }) {
 		return fmt.Errorf("job %s holds node/%s for something other than these devices, and a restore would return the node to service. First: kubectl firmware release %[2]s", held.Name, f.node.Name)
 	}
 	return nil
 }
 
-// concernedBy are the devices because of which a job holds its node: those that it has written, and the one at which it failed.
-func concernedBy(j *v1alpha1.FirmwareJob) []string {
-	var out []string
-	if j.Spec.Task.Type != v1alpha1.JobTypeSteps {
-		out = written(j)
-	}
-	for _, s := range j.Status.Steps {
-		if s.State == v1alpha1.StepFailed && s.Device != "" && !slices.Contains(out, s.Device) {
-			out = append(out, s.Device)
-		}
-	}
-	return out
+// touched reports whether a job has begun to change the device, or has its node from a job that may have: what a restore has to bring back.
+func (f *nodeFacts) touched(j *v1alpha1.FirmwareJob, device string) bool {
+	return slices.Contains(written(j), device) || f.tookOver(j) && desired.UpdateFor(j, device) != nil
+}
+
+// concerns reports whether a job holds its node because of the device: it failed at it, or touched it. Steps that a person requested are not
+// repeated by a restore, so that only the one that failed counts.
+func (f *nodeFacts) concerns(j *v1alpha1.FirmwareJob, device string) bool {
+	return j.Spec.Task.Type != v1alpha1.JobTypeSteps && f.touched(j, device) ||
+		slices.ContainsFunc(j.Status.Steps, func(s v1alpha1.JobStep) bool { return s.State == v1alpha1.StepFailed && s.Device == device })
 }
 
 // isVerified reports whether the job read back what the device was to run.

@@ -42,7 +42,7 @@ func (f *nodeFacts) lastWritten() ([]*v1alpha1.NodeDevice, error) {
 		return nil, fmt.Errorf("node/%s is held by job %s, which is gone, so that it is not known what was written. Name devices: kubectl firmware get --node %[1]s", f.node.Name, f.node.Status.HeldBy)
 	}
 	for i := len(f.jobs) - 1; i >= 0 && job == nil; i-- {
-		if j := &f.jobs[i]; j.Ended() && len(written(j)) > 0 {
+		if j := &f.jobs[i]; j.Ended() && j.Spec.Task.Type != v1alpha1.JobTypeSteps && len(written(j)) > 0 { // no restore undoes steps
 			job = j
 		}
 	}
@@ -51,7 +51,7 @@ func (f *nodeFacts) lastWritten() ([]*v1alpha1.NodeDevice, error) {
 	}
 	var out []*v1alpha1.NodeDevice
 	for _, d := range f.devices {
-		if slices.Contains(concernedBy(job), d.Name) || job.Held() && d.Status.IsUnhealthy() {
+		if f.concerns(job, d.Name) || job.Held() && d.Status.IsUnhealthy() {
 			out = append(out, d)
 		}
 	}

@@ -72,7 +72,11 @@ func (s *session) stopCommand() *cobra.Command {
 			if err != nil || !isToStop(j, running) {
 				return nil, client.IgnoreNotFound(err)
 			}
-			one, err := cancel(j, v1alpha1.JobCancel{})
+			f, err := gatherJobs(ctx, api, j.Spec.NodeName)
+			if err != nil {
+				return nil, err
+			}
+			one, err := f.cancel(j, v1alpha1.JobCancel{})
 			if err != nil {
 				return nil, err
 			}

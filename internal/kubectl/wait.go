@@ -128,7 +128,7 @@ func (s *session) ended(o client.Object, p progress) error {
 	return err
 }
 
-// progressOf says how far an object is. Jobs are those of a node, the newest first.
+// progressOf says how far an object is. Jobs are those of a node.
 func progressOf(o client.Object, jobs []*v1alpha1.FirmwareJob) (progress, error) {
 	switch o := o.(type) {
 	case *v1alpha1.FirmwareJob:
@@ -204,14 +204,12 @@ func progressOfJob(j *v1alpha1.FirmwareJob) progress {
 
 // progressOfNode is that of its job, or of what is to be done. A node that is held is done for, unless a person asked for a retry or a release.
 func progressOfNode(n *v1alpha1.NodeFirmware, jobs []*v1alpha1.FirmwareJob) progress {
-	for _, j := range jobs {
-		if !j.Ended() {
-			p := progressOfJob(j)
-			if !j.MayBegin() {
-				p.says = "Job " + j.Name + " waits: " + p.says
-			}
-			return p
+	if j := unended(jobs); j != nil {
+		p := progressOfJob(j)
+		if !j.MayBegin() {
+			p.says = "Job " + j.Name + " waits: " + p.says
 		}
+		return p
 	}
 	p := byCondition(n.Status.Conditions, v1alpha1.ConditionReady, n.Status.ObservedGeneration >= n.Generation)
 	if n.Status.HeldBy == "" {

@@ -260,14 +260,20 @@ func (e *Explanation) link() Link { return Link{e.Of, e.Reason, e.Sentence, e.Ne
 func (g *gathering) node(n *v1alpha1.NodeFirmware) *Explanation {
 	c := deciding(n.Status.Conditions)
 	jobs := g.jobsOf(n.Name)
-	for _, j := range jobs {
-		if n.Status.HeldBy == j.Name || n.Status.HeldBy == "" && !j.Ended() {
-			e := g.job(j)
-			if n.Status.HeldBy == "" && !j.MayBegin() { // what the job waits for is why the node is as it is
-				c = waiting(j, c)
-			}
-			return explanation("node/"+n.Name, c, append(e.Chain, e.link()))
+	at := slices.IndexFunc(jobs, func(j *v1alpha1.FirmwareJob) bool { return n.Status.HeldBy == j.Name })
+	job := unended(jobs)
+	if n.Status.HeldBy != "" {
+		job = nil
+	}
+	if at >= 0 {
+		job = jobs[at]
+	}
+	if job != nil {
+		e := g.job(job)
+		if n.Status.HeldBy == "" && !job.MayBegin() { // what the job waits for is why the node is as it is
+			c = waiting(job, c)
 		}
+		return explanation("node/"+n.Name, c, append(e.Chain, e.link()))
 	}
 	var chain []Link
 	g.eachDevice(n.Name, func(d *v1alpha1.NodeDevice) {
