@@ -227,3 +227,43 @@ func TestARollbackIsOfTheLastJobThatUpdated(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"n-nic"}, namesOfDevices(devices))
 }
+
+// A job does what is asked for only if it does it to the same devices, and has not been cancelled.
+func TestAJobDoesWhatIsAskedForToTheSameDevices(t *testing.T) {
+	device := func(name, version string) v1alpha1.TaskDevice {
+		return v1alpha1.TaskDevice{Name: name, UniqueID: "u", Version: version}
+	}
+	task := func(kind v1alpha1.JobType, devices ...v1alpha1.TaskDevice) v1alpha1.JobTask {
+		return v1alpha1.JobTask{Type: kind, Devices: devices}
+	}
+	const restore, backup = v1alpha1.JobTypeRestore, v1alpha1.JobTypeBackup
+	for name, c := range map[string]struct {
+		is, asked v1alpha1.JobTask
+		want      bool
+	}{
+		"the same":              {task(restore, device("a", "1")), task(restore, device("a", " 1")), true},
+		"more":                  {task(restore, device("a", ""), device("b", "")), task(restore, device("b", "")), true},
+		"less":                  {task(restore, device("a", "")), task(restore, device("a", ""), device("b", "")), false},
+		"another device":        {task(restore, device("a", "")), task(restore, device("b", "")), false},
+		"another version":       {task(restore, device("a", "1")), task(restore, device("a", "2")), false},
+		"another type":          {task(backup, device("a", "")), task(restore, device("a", "")), false},
+		"a backup of all":       {task(backup), task(backup, device("a", "")), true},
+		"a backup of some":      {task(backup, device("a", "")), task(backup), false},
+		"a backup of all again": {task(backup), task(backup), true},
+		"other hardware":        {task(backup, v1alpha1.TaskDevice{Name: "a", UniqueID: "v"}), task(backup, device("a", "")), false},
+	} {
+		assert.Equal(t, c.want, does(&c.is, &c.asked), name)
+	}
+	f := heldNode()
+	other := jobNamed("other", 1)
+	other.Spec.Task = task(restore, device("n-nic", ""))
+	f.jobs = append(f.jobs, other)
+	_, err := f.restore(f.devices, v1alpha1.TaskDevice{})
+	require.ErrorContains(t, err, "job/other does that already")
+	one, err := f.restore(f.devices, v1alpha1.TaskDevice{Version: "0"})
+	require.NoError(t, err)
+	assert.Contains(t, one.will, "It waits for job other.")
+	f.jobs[1].Spec.Cancel = &v1alpha1.JobCancel{}
+	_, err = f.restore(f.devices, v1alpha1.TaskDevice{})
+	require.NoError(t, err, "it is cancelled")
+}

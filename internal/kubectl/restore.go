@@ -153,10 +153,26 @@ func isVerified(j *v1alpha1.FirmwareJob, device string) bool {
 	})
 }
 
+// does reports whether a job with one task does all that one with the other is for: the same to the same devices, or a backup of all there are.
+func does(one, other *v1alpha1.JobTask) bool {
+	switch {
+	case one.Type != other.Type:
+		return false
+	case len(one.Devices) == 0 || len(other.Devices) == 0:
+		return len(one.Devices) == 0
+	}
+	return !slices.ContainsFunc(other.Devices, func(d v1alpha1.TaskDevice) bool {
+		return !slices.ContainsFunc(one.Devices, func(o v1alpha1.TaskDevice) bool {
+			return o.Name == d.Name && (o.UniqueID == "" || o.UniqueID == d.UniqueID) && o.Digest == d.Digest &&
+				inventory.NormalizeVersion(o.Version) == inventory.NormalizeVersion(d.Version)
+		})
+	})
+}
+
 // make is a job of a person on the node.
 func (f *nodeFacts) make(task v1alpha1.JobTask, will, action, reason string) (*write, error) {
 	for _, j := range f.jobs {
-		if !j.Ended() && j.Spec.Task.Type == task.Type {
+		if !j.Ended() && j.Spec.Cancel == nil && j.DeletionTimestamp.IsZero() && does(&j.Spec.Task, &task) {
 			return nil, fmt.Errorf("job/%s does that already. How far it is: kubectl firmware wait %[1]s", j.Name)
 		}
 	}
