@@ -22,8 +22,9 @@ type nodeFacts struct {
 	// devices are in order of name, and jobs in the order in which they were made.
 	devices []*v1alpha1.NodeDevice
 	jobs    []v1alpha1.FirmwareJob
-	// policy of the node; nil where the person may not see Nodes, or there is none.
-	policy *v1alpha1.RolloutPolicy
+	// policy of the node; nil where the person may not see Nodes, or there is none. Unclear are those that may be it, where that was not read.
+	policy  *v1alpha1.RolloutPolicy
+	unclear []*v1alpha1.RolloutPolicy
 	// bad are the images that are quarantined, as the quarantines say.
 	bad quarantine.Set
 }
@@ -35,6 +36,9 @@ func gatherNode(ctx context.Context, api client.Reader, name string) (*nodeFacts
 	}
 	g := &gathering{ctx: ctx, api: api}
 	f := &nodeFacts{node: n, policy: g.policyOf(n.Name), jobs: g.sortedJobsOf(n.Name)}
+	if g.hidden {
+		f.unclear, g.err = all[*v1alpha1.RolloutPolicy](ctx, api, &v1alpha1.RolloutPolicyList{}, nil)
+	}
 	g.eachDevice(n.Name, func(d *v1alpha1.NodeDevice) { f.devices = append(f.devices, d) })
 	slices.SortFunc(f.devices, func(a, b *v1alpha1.NodeDevice) int { return strings.Compare(a.Name, b.Name) })
 	if g.err != nil {
@@ -166,6 +170,18 @@ func (f *nodeFacts) quarantined(d *v1alpha1.NodeDevice, image v1alpha1.Digest) *
 		return &q
 	}
 	return nil
+}
+
+// surelyQuarantined is the quarantine that keeps an image from a device whatever the RolloutPolicy of the node is, where that was not read; nil for
+// none. Only what is known is a reason to refuse.
+func (f *nodeFacts) surelyQuarantined(d *v1alpha1.NodeDevice, image v1alpha1.Digest) *v1alpha1.FirmwareQuarantine {
+	q := f.quarantined(d, image)
+	for _, p := range f.unclear {
+		if q != nil && !quarantine.InForce(q, p.Name) {
+			return nil
+		}
+	}
+	return q
 }
 
 // failed are the devices that wait for a retry: a failure is recorded that the request which is there does not clear.

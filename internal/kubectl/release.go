@@ -30,11 +30,7 @@ func (s *session) releaseCommand() *cobra.Command {
 
 // onNode makes a request of one node.
 func (s *session) onNode(ctx context.Context, w *writing, name string, decide func(*nodeFacts, person) (*write, error)) error {
-	api, err := s.connect()
-	if err != nil {
-		return err
-	}
-	by, err := s.person(ctx, w.why)
+	api, by, err := s.begin(ctx, w)
 	if err != nil {
 		return err
 	}

@@ -2,12 +2,12 @@ package kubectl
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -42,14 +42,14 @@ func (s *session) stopCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		w.others = "Not stopped"
 		policies, err := s.policies(c.Context(), api, isActive)
-		if err != nil {
-			return err
-		}
+		s.unlisted(w, "policies", err)
 		decisions := decisionsOf(policies, func(ctx context.Context, name string) (*write, error) {
-			p, err := object[*v1alpha1.RolloutPolicy](ctx, api, "policy", name)
+			p := &v1alpha1.RolloutPolicy{}
+			err := api.Get(ctx, client.ObjectKey{Name: strings.TrimPrefix(name, "policy/")}, p)
 			if err != nil || !isActive(p) {
-				return nil, err
+				return nil, client.IgnoreNotFound(err)
 			}
 			one, err := pause(p)
 			if err != nil {
@@ -60,9 +60,7 @@ func (s *session) stopCommand() *cobra.Command {
 			return one, nil
 		})
 		jobs, left, err := jobsToStop(c.Context(), api, running)
-		if err != nil {
-			return err
-		}
+		s.unlisted(w, "jobs", err)
 		for _, j := range left {
 			s.say("Job %s on %s goes on: it has written firmware. %s To end it too: kubectl firmware stop --running", j.Name, j.Spec.NodeName, atStep(j))
 		}
@@ -83,11 +81,7 @@ func (s *session) stopCommand() *cobra.Command {
 			one.manager = stopper
 			return one, nil
 		})...)
-		if len(decisions) == 0 {
-			s.say("Nothing is to be stopped.")
-			return nil
-		}
-		if err := s.do(c.Context(), w, by, decisions); err != nil || w.isDryRun() {
+		if err := s.do(c.Context(), w, by, decisions); err != nil || w.isDryRun() || len(decisions) == 0 {
 			return err
 		}
 		late, _, err := jobsToStop(c.Context(), api, running)
@@ -99,11 +93,36 @@ func (s *session) stopCommand() *cobra.Command {
 	return c
 }
 
-// wasStopped reports whether a stop set that field of an object.
-func wasStopped(o client.Object, field string) bool {
-	return slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
-		return m.Manager == stopper && m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+field+`"`)
-	})
+// unlisted says that there may be more than what the verb goes on with.
+func (s *session) unlisted(w *writing, what string, err error) {
+	if err != nil {
+		w.unread++
+		s.say("The %s were not read, and may be more than what follows: %s", what, s.explain(err))
+	}
+}
+
+// isStopped reports whether a policy is paused because of a stop alone: nobody has set its state since, or as well.
+func isStopped(o client.Object) bool { return slices.Equal(ownersOf(o, "state"), []string{stopper}) }
+
+// wasStopped reports whether a stop cancelled the job. A cancellation cannot be taken back, and a person can only hurry it.
+func wasStopped(j *v1alpha1.FirmwareJob) bool {
+	return j.Spec.Cancel != nil && slices.Contains(ownersOf(j, "cancel"), stopper)
+}
+
+// ownersOf are the field managers of a field of the spec of an object.
+func ownersOf(o client.Object, field string) (out []string) {
+	for _, m := range o.GetManagedFields() {
+		var of struct {
+			Spec map[string]json.RawMessage `json:"f:spec"`
+		}
+		if m.Subresource != "" || m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &of) != nil {
+			continue
+		}
+		if _, has := of.Spec["f:"+field]; has && !slices.Contains(out, m.Manager) {
+			out = append(out, m.Manager)
+		}
+	}
+	return out
 }
 
 // jobsToStop are the names of jobs to be cancelled, and the jobs that are left to their end.

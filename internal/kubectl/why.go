@@ -3,7 +3,6 @@ package kubectl
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,12 +93,7 @@ func (s *session) whyCommand() *cobra.Command {
 		Short: "Say why a node, a device or a job is as it is, what led there, and what to type next",
 		Example: "  kubectl firmware why gpu-017\n" +
 			"  kubectl firmware why policy/gpu",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("name one object, such as: kubectl firmware why gpu-017")
-			}
-			return nil
-		},
+		Args:              wantOne("kubectl firmware why gpu-017"),
 		ValidArgsFunction: s.completeNames("NodeFirmware", "FirmwareJob", "NodeDevice"),
 	}
 	out := outputOf(c, false)
@@ -163,6 +157,8 @@ type gathering struct {
 	ctx context.Context
 	api client.Reader
 	err error
+	// hidden says that a Node may not be read.
+	hidden bool
 }
 
 func (g *gathering) get(o client.Object, name string) bool {
@@ -338,6 +334,18 @@ func (g *gathering) job(j *v1alpha1.FirmwareJob) *Explanation {
 	return explanation("job/"+j.Name, c, chain)
 }
 
+// decidingOf is the condition that says most about a job: how it failed, or else what it waits for, or else what it does.
+func decidingOf(j *v1alpha1.FirmwareJob) metav1.Condition {
+	c := deciding(j.Status.Conditions)
+	if failed := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); j.Failed() {
+		return *failed
+	}
+	if !j.Ended() && !j.MayBegin() {
+		return waiting(j, c)
+	}
+	return c
+}
+
 // waiting is why a job is not admitted.
 func waiting(j *v1alpha1.FirmwareJob, otherwise metav1.Condition) metav1.Condition {
 	if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil {
@@ -399,6 +407,7 @@ func (g *gathering) policyOf(node string) *v1alpha1.RolloutPolicy {
 	n := &corev1.Node{}
 	switch err := g.api.Get(g.ctx, client.ObjectKey{Name: node}, n); {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		g.hidden = apierrors.IsForbidden(err)
 		return nil // a viewer need not see Nodes; the job says what it waits for
 	case err != nil:
 		g.err = fmt.Errorf("read node %s: %w", node, err)

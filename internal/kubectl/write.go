@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +77,10 @@ type writing struct {
 	yes         bool
 	dryRun, why string
 	out         *output
+	// others says of an object that nothing is done to it, where the verb is about all there is; empty where objects are named.
+	others string
+	// unread counts what could not be listed.
+	unread int
 }
 
 func writingOf(c *cobra.Command) *writing {
@@ -108,25 +113,35 @@ func (s *session) person(ctx context.Context, why string) (person, error) {
 	return person{cmp.Or(review.Status.UserInfo.Username, "a person"), strings.Join(strings.Fields(why), " "), s.now()}, nil
 }
 
-// do makes the decisions, asks once, and writes. What is refused ends it before anything is written. A write that fails does not keep the
-// others from being tried.
+// do makes the decisions, asks once, and writes. What is refused, or could not be read, ends it before anything is written, but where the verb is
+// about all there is: then the others go on. A write that fails does not keep the others from being tried.
 func (s *session) do(ctx context.Context, w *writing, by person, decisions []decision) error {
-	if err := w.check(); err != nil {
-		return err
-	}
 	var writes []*write
+	unread := w.unread
 	for _, decide := range decisions {
 		one, err := decide(ctx)
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && w.others == "":
 			return err
+		case err != nil:
+			s.say("%s: %s", w.others, s.explain(err))
+			if isUnread(err) {
+				unread++
+			}
 		}
 		writes = append(writes, one)
 	}
-	if err := s.agree(ctx, w, writes); err != nil {
+	failed, tried, err := []error{}, 0, error(nil)
+	if slices.ContainsFunc(writes, func(one *write) bool { return one != nil }) {
+		err = s.agree(ctx, w, writes)
+	} else if unread == 0 {
+		s.say("Nothing is to be done.")
+	}
+	if err != nil {
 		return err
 	}
-	var failed []error
-	tried := 0
 	for i, one := range writes {
 		if one == nil {
 			continue
@@ -143,7 +158,10 @@ func (s *session) do(ctx context.Context, w *writing, by person, decisions []dec
 			failed = append(failed, err)
 		}
 	}
-	if tried == 1 || len(failed) == 0 {
+	switch {
+	case len(failed) == 0 && unread > 0:
+		return fmt.Errorf("what was not read is as it was: %s", text.Quantity(unread, "read failed", "reads failed"))
+	case tried == 1 && unread == 0 || len(failed) == 0:
 		return errors.Join(failed...)
 	}
 	for _, err := range failed { // each may want something else
@@ -302,11 +320,21 @@ func named(o client.Object) string {
 // copyOf is a deep copy of an object, to be changed.
 func copyOf[O client.Object](o O) O { return o.DeepCopyObject().(O) }
 
-// wantOne, and wantSome, say what a verb wants where its arguments are not that.
+// wantOne, wantOrAll and wantSome say what a verb wants where its arguments are not that.
 func wantOne(example string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return errors.New("name one object, such as: " + example)
+		}
+		return nil
+	}
+}
+
+// wantOrAll wants names, or the flag that says all.
+func wantOrAll(everything *bool, what, example, flag string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if (len(args) == 0) != *everything {
+			return fmt.Errorf("name %s, such as: %s; or say --%s", what, example, flag)
 		}
 		return nil
 	}
@@ -348,8 +376,11 @@ func silent(n *v1alpha1.NodeFirmware) string {
 	return ""
 }
 
-// begin connects, and finds out who writes.
+// begin checks the flags of a verb that writes, connects, and finds out who writes.
 func (s *session) begin(ctx context.Context, w *writing) (client.Client, person, error) {
+	if err := w.check(); err != nil {
+		return nil, person{}, err
+	}
 	api, err := s.connect()
 	if err != nil {
 		return nil, person{}, err
