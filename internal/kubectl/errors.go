@@ -26,7 +26,7 @@ import (
 func (s *session) explain(err error) string {
 	var unreachable *url.Error
 	switch {
-	case apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field"), (meta.IsNoMatchError(err) || isMissingKind(err)) && s.isInstalled():
+	case apierrors.IsBadRequest(err) && (strings.Contains(err.Error(), "unknown field") || strings.Contains(err.Error(), "field label not supported")), (meta.IsNoMatchError(err) || isMissingKind(err)) && s.isInstalled():
 		return fmt.Sprintf("the operator in %s does not know what this asks for: %v. It is older than this command: take the command of its version (kubectl firmware version)", s.cluster(), err)
 	case meta.IsNoMatchError(err), isMissingKind(err):
 		return fmt.Sprintf("node-firmware-operator is not installed in %s: %v. Choose another cluster with --context, or install it: docs/install.md",

@@ -142,7 +142,15 @@ func (f *nodeFacts) tookOver(j *v1alpha1.FirmwareJob) bool {
 
 // heldBefore is the other job that holds the node, and keeps holding it while this one runs or until this one takes it over; empty for none.
 func (f *nodeFacts) heldBefore(j *v1alpha1.FirmwareJob) string {
-	if by := f.node.Status.HeldBy; by != j.Name && !f.tookOver(j) {
+	if f.tookOver(j) {
+		return ""
+	}
+	for i := range f.jobs {
+		if o := &f.jobs[i]; o.Name != j.Name && o.Held() {
+			return o.Name
+		}
+	}
+	if by := f.node.Status.HeldBy; by != j.Name { // its job was deleted
 		return by
 	}
 	return ""

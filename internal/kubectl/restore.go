@@ -76,6 +76,9 @@ func gatherDevices(ctx context.Context, api client.Reader, names []string) (*nod
 		if !is {
 			return nil, nil, fmt.Errorf("%s is no device. Name one node, or devices of one node", named(o))
 		}
+		if slices.ContainsFunc(devices, func(o *v1alpha1.NodeDevice) bool { return o.Name == d.Name }) {
+			continue
+		}
 		if node != "" && node != d.Spec.NodeName {
 			return nil, nil, fmt.Errorf("name devices of one node: %s is in node %s, and not in %s", d.Name, d.Spec.NodeName, node)
 		}

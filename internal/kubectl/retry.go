@@ -121,6 +121,13 @@ func (f *nodeFacts) retry(by person) (*write, error) {
 		will += fmt.Sprintf(" A new job takes the node over from job %s, and returns it to service if it succeeds.", n.Status.HeldBy)
 	}
 	for _, d := range failed {
+		if d.Spec.Firmware == nil {
+			continue
+		}
+		if q := f.quarantined(d, d.Spec.Firmware.Digest); q != nil && f.surelyQuarantined(d, d.Spec.Firmware.Digest) == nil {
+			will += fmt.Sprintf(" On %s nothing is flashed if the node is of a policy for which its image is quarantined (%s): kubectl firmware quarantine lift %s.", d.Name,
+				text.Some(quarantine.Policies(q), 3), q.Name)
+		}
 		if d.Status.Failure != nil && d.Status.Failure.Reason == v1alpha1.ReasonRestored {
 			will += fmt.Sprintf(" Other firmware was restored on %s: what is desired there is flashed over it.", d.Name)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -220,6 +222,7 @@ func TestAPolicyThatWasNotReadRefusesNothing(t *testing.T) {
 	api := world(t, hidden, append(objects(f), &quarantined, halted, policyNamed("gpu", v1alpha1.RolloutPaused), policyNamed("storage", v1alpha1.RolloutActive))...)
 	_, said, err := types(t.Context(), api, "retry", "n", "--yes")
 	require.NoError(t, err)
+	assert.Contains(t, said, "On n-nic nothing is flashed if the node is of a policy for which its image is quarantined (storage): kubectl firmware quarantine lift q.")
 	assert.Contains(t, said, "You may not read Nodes, so it is not known whether this waits for its policy: gpu is Paused.", "a held node does not wait for a halt")
 	g, err := gatherNode(t.Context(), api, "n")
 	require.NoError(t, err)
@@ -322,4 +325,88 @@ func TestAPinThatCouldNotBeFlashed(t *testing.T) {
 			require.ErrorContains(t, err, c.refusal)
 		})
 	}
+}
+
+// Where nobody reads on, what was agreed to is done all the same, and its events are there.
+func TestWhatWasAgreedToIsDoneWhereNobodyReadsOn(t *testing.T) {
+	api := world(t, interceptor.Funcs{}, policyNamed("a", v1alpha1.RolloutActive), policyNamed("b", v1alpha1.RolloutActive))
+	s := &session{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: closedPipe{}, ErrOut: io.Discard}, flags: genericclioptions.NewConfigFlags(true), api: api, now: anna.now.Local}
+	c := s.root()
+	c.SetArgs([]string{"stop", "--yes"})
+	c.SetErr(io.Discard)
+	require.ErrorContains(t, c.ExecuteContext(t.Context()), "print what was written: broken pipe")
+	for _, name := range []string{"a", "b"} {
+		p := &v1alpha1.RolloutPolicy{}
+		require.NoError(t, api.Get(t.Context(), client.ObjectKey{Name: name}, p))
+		assert.False(t, isActive(p), name)
+	}
+	var events eventsv1.EventList
+	require.NoError(t, api.List(t.Context(), &events))
+	assert.Len(t, events.Items, 2)
+}
+
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestWhatIsNamedTwiceIsWrittenOnce(t *testing.T) {
+	out, said, err := types(t.Context(), world(t, interceptor.Funcs{}, policyNamed("gpu", v1alpha1.RolloutActive)), "pause", "gpu", "policy/gpu", "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, "policy/gpu: paused\n", out)
+	assert.Equal(t, 1, strings.Count(said, "Policy gpu begins no further job"))
+	f := heldNode()
+	out, _, err = types(t.Context(), world(t, interceptor.Funcs{}, objects(f)...), "retry", "n", "j", "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, "node/n: retry requested\n", out)
+	_, devices, err := gatherDevices(t.Context(), world(t, interceptor.Funcs{}, objects(f)...), []string{"n-nic", "device/n-nic"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"n-nic"}, namesOfDevices(devices))
+}
+
+// A stop of a large fleet asks for no job alone, and says of each whether its node was held before.
+func TestAStopReadsTheJobsOnce(t *testing.T) {
+	const many = 20
+	all := []client.Object{policyNamed("gpu", v1alpha1.RolloutActive)}
+	for i := range many {
+		j := jobNamed(fmt.Sprintf("j%03d", i), i, yes(v1alpha1.ConditionAdmitted))
+		j.Spec.NodeName = fmt.Sprintf("n%03d", i)
+		all = append(all, &j)
+	}
+	held := heldNode()
+	held.jobs[0].Name, held.jobs[0].Spec.NodeName = "before", "n007"
+	all = append(all, &held.jobs[0])
+	asked := 0
+	counts := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		asked++
+		return c.Get(ctx, key, o, options...)
+	}}
+	out, said, err := types(t.Context(), world(t, counts, all...), "stop", "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, many+1, strings.Count(out, "\n"))
+	assert.Equal(t, 1, asked, "the policy")
+	assert.Contains(t, said, "Job j007 ends, and node n007 stays out of service, held by job before: it has written nothing.")
+	assert.Contains(t, said, "Job j008 ends and returns node n008 to service")
+}
+
+// A bare name may be that of a kind that may be read, where others may not.
+func TestANameIsLookedForInEveryKindThatMayBeRead(t *testing.T) {
+	f := heldNode()
+	noNodes := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		if _, is := o.(*v1alpha1.NodeFirmware); is {
+			return forbids("nodefirmwares")
+		}
+		return c.Get(ctx, key, o, options...)
+	}, List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return forbids("firmwarejobs")
+	}}
+	api := world(t, noNodes, objects(f)...)
+	o, err := lookUp(t.Context(), api, "j")
+	require.NoError(t, err)
+	assert.Equal(t, "job/j", named(o))
+	_, err = lookUp(t.Context(), api, "x")
+	require.True(t, apierrors.IsForbidden(err), "it may be a node: %v", err)
+	_, err = lookUp(t.Context(), api, "job/x")
+	require.ErrorContains(t, err, `there is no job "x"`)
+	_, _, err = types(t.Context(), api, "wait", "j", "--timeout", "-1s")
+	require.ErrorContains(t, err, "--timeout -1s: want 0")
 }

@@ -254,6 +254,7 @@ func TestAStopIsUndone(t *testing.T) {
 	ended.Status.Conditions = append(ended.Status.Conditions, condition(v1alpha1.ConditionFailed, v1alpha1.ReasonCancelled, "A person cancelled it."))
 	ended.Status.Request = new("")
 	require.NoError(t, env.Client.Status().Update(t.Context(), ended))
+	require.NoError(t, env.Client.Patch(t.Context(), read(t, env, quarantined, &v1alpha1.FirmwareQuarantine{}), patch(`{"spec":{"state":"Confirmed"}}`)))
 	out, said, code = shell(t, access, "resume", "--yes", "-m", "it was a switch")
 	require.Zero(t, code, said)
 	assert.Equal(t, "policy/default: resumed\npolicy/gpu: resumed\n", out)

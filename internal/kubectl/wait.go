@@ -46,6 +46,9 @@ func (s *session) waitCommand() *cobra.Command {
 	}
 	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait; 0 for as long as it takes")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if timeout < 0 {
+			return fmt.Errorf("--timeout %s: want 0, for as long as it takes, or more", timeout)
+		}
 		api, err := s.connect()
 		if err != nil {
 			return err

@@ -124,6 +124,7 @@ func lookUp(ctx context.Context, api client.Reader, named string) (client.Object
 		name = named
 	}
 	var tried, kinds, short []string
+	var unread error
 	for _, k := range askable {
 		if slash && !slices.Contains(k.words, word) || !slash && !k.bare {
 			continue
@@ -133,7 +134,10 @@ func lookUp(ctx context.Context, api client.Reader, named string) (client.Object
 		if err == nil {
 			return o, nil
 		}
-		if !apierrors.IsNotFound(err) || isMissingKind(err) {
+		switch {
+		case apierrors.IsForbidden(err) && !slash: // it may be of another kind, which may be read
+			unread = cmp.Or(unread, err)
+		case !apierrors.IsNotFound(err) || isMissingKind(err):
 			return nil, err
 		}
 		tried, kinds, short = append(tried, k.words[0]), append(kinds, k.kind), append(short, k.words[2])
@@ -141,10 +145,13 @@ func lookUp(ctx context.Context, api client.Reader, named string) (client.Object
 	if tried == nil {
 		return nil, fmt.Errorf("%q: there is no kind %q; name a node, device, job, policy, template, source, quarantine or catalog", named, word)
 	}
+	if unread != nil {
+		return nil, unread
+	}
 	var known []string
 	for _, kind := range kinds {
 		names, err := namesOf(ctx, api, kind)
-		if err != nil {
+		if err != nil && !apierrors.IsForbidden(err) { // who may not list them is told without the nearest name
 			return nil, err
 		}
 		known = append(known, names...)

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,6 +50,11 @@ type write struct {
 	again func(client.Object)
 	// manager is the field manager; empty for that of the command.
 	manager string
+}
+
+// changes reports whether the write changes that object.
+func (w *write) changes(o client.Object) bool {
+	return w.old != nil && named(w.old) == named(o)
 }
 
 // decision reads what a write depends on and decides it; nil for none. It is made again where an object has changed before the write.
@@ -131,6 +138,9 @@ func (s *session) do(ctx context.Context, w *writing, by person, decisions []dec
 				unread++
 			}
 		}
+		if one != nil && one.old != nil && slices.ContainsFunc(writes, func(o *write) bool { return o != nil && o.changes(one.old) }) {
+			one = nil // it was named twice, or by a job of it
+		}
 		writes = append(writes, one)
 	}
 	failed, tried, err := []error{}, 0, error(nil)
@@ -142,6 +152,9 @@ func (s *session) do(ctx context.Context, w *writing, by person, decisions []dec
 	if err != nil {
 		return err
 	}
+	signal.Ignore(syscall.SIGPIPE) // what was agreed to is done to its end, also where nobody reads on
+	defer signal.Reset(syscall.SIGPIPE)
+	var unprinted error
 	for i, one := range writes {
 		if one == nil {
 			continue
@@ -149,7 +162,7 @@ func (s *session) do(ctx context.Context, w *writing, by person, decisions []dec
 		tried++
 		done, err := s.write(ctx, w, one, decisions[i])
 		if err == nil && done != nil {
-			err = s.written(ctx, w, done, by)
+			unprinted = cmp.Or(s.written(ctx, w, done, by), unprinted)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -159,6 +172,8 @@ func (s *session) do(ctx context.Context, w *writing, by person, decisions []dec
 		}
 	}
 	switch {
+	case len(failed) == 0 && unprinted != nil:
+		return fmt.Errorf("print what was written: %w", unprinted)
 	case len(failed) == 0 && unread > 0:
 		return fmt.Errorf("what was not read is as it was: %s", text.Quantity(unread, "read failed", "reads failed"))
 	case tried == 1 && unread == 0 || len(failed) == 0:
@@ -259,39 +274,30 @@ func (s *session) send(ctx context.Context, w *writing, one *write) error {
 	return s.api.Patch(ctx, one.changed, client.MergeFrom(first), options...)
 }
 
-// written prints what was written, and leaves an event.
+// written leaves an event, and prints what was written.
 func (s *session) written(ctx context.Context, w *writing, one *write, by person) error {
+	suffix := " (server dry run)"
+	if !w.isDryRun() {
+		suffix = ""
+		if err := s.leaveEvent(ctx, one, by); err != nil {
+			s.say("No event says who did it: %s", s.explain(err))
+		}
+	}
 	p, err := w.out.printer()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case p != nil:
-		one.changed.SetManagedFields(nil)
-		gvk, err := s.api.GroupVersionKindFor(one.changed)
-		if err != nil {
-			return err
-		}
-		one.changed.GetObjectKind().SetGroupVersionKind(gvk)
-		err = p.PrintObj(one.changed, s.Out)
-		if err != nil {
-			return err
-		}
-	default:
-		suffix := ""
-		if w.isDryRun() {
-			suffix = " (server dry run)"
-		}
-		if _, err := fmt.Fprintf(s.Out, "%s: %s%s\n", named(one.changed), one.did, suffix); err != nil {
-			return err
-		}
 	}
-	if w.isDryRun() {
-		return nil
+	if p == nil {
+		_, err := fmt.Fprintf(s.Out, "%s: %s%s\n", named(one.changed), one.did, suffix)
+		return err
 	}
-	if err := s.leaveEvent(ctx, one, by); err != nil {
-		s.say("No event says who did it: %s", s.explain(err))
+	one.changed.SetManagedFields(nil)
+	gvk, err := s.api.GroupVersionKindFor(one.changed)
+	if err != nil {
+		return err
 	}
-	return nil
+	one.changed.GetObjectKind().SetGroupVersionKind(gvk)
+	return p.PrintObj(one.changed, s.Out)
 }
 
 // leaveEvent has the object say who did what to it, and why. Events of what has no namespace are in the namespace default.
