@@ -226,6 +226,9 @@ func TestARollbackIsOfTheLastJobThatUpdated(t *testing.T) {
 	devices, err := f.lastWritten()
 	require.NoError(t, err)
 	assert.Equal(t, []string{"n-nic"}, namesOfDevices(devices))
+	f.jobs[0].Status.Conditions = []metav1.Condition{yes(v1alpha1.ConditionFailed), yes(v1alpha1.ConditionRolledBack)}
+	_, err = f.lastWritten()
+	require.ErrorContains(t, err, "job/update has brought back what ran before already")
 }
 
 // A job does what is asked for only if it does it to the same devices, and has not been cancelled.

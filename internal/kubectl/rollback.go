@@ -49,6 +49,9 @@ func (f *nodeFacts) lastWritten() ([]*v1alpha1.NodeDevice, error) {
 	if job == nil {
 		return nil, fmt.Errorf("no job that is kept has written to node/%s, so that there is nothing to go back to. To name a device: kubectl firmware get --node %[1]s", f.node.Name)
 	}
+	if !job.Held() && is(job.Status.Conditions, v1alpha1.ConditionRolledBack) {
+		return nil, fmt.Errorf("job/%s has brought back what ran before already. To go further back: kubectl firmware restore DEVICE --version VERSION", job.Name)
+	}
 	var out []*v1alpha1.NodeDevice
 	for _, d := range f.devices {
 		if f.concerns(job, d.Name) || job.Held() && d.Status.IsUnhealthy() {
