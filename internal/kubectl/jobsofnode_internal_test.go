@@ -47,7 +47,7 @@ func TestTheJobOfANodeIsTheOneThatIsAdmitted(t *testing.T) {
 	ended, admitted := jobNamed("ended", 0, yes(v1alpha1.ConditionComplete)), jobNamed("admitted", 2, yes(v1alpha1.ConditionAdmitted))
 	first, second, urgent, cancelled := jobNamed("first", 1), jobNamed("second", 3), jobNamed("urgent", 4), jobNamed("cancelled", 0)
 	urgent.Spec.Priority, cancelled.Spec.Cancel = new(int32(5)), &v1alpha1.JobCancel{}
-	backup := jobNamed("backup", 5)
+	backup := jobNamed("backup", 0)
 	backup.Spec.Task.Type = v1alpha1.JobTypeBackup
 	for want, jobs := range map[string][]v1alpha1.FirmwareJob{
 		"":         {ended},
