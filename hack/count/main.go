@@ -44,9 +44,9 @@ func main() {
 func count(tree fs.FS) ([]figure, error) {
 	fields := figure{name: "fields", most: 420}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 66000}
+	product := figure{name: "product", most: 66200}
 	world := figure{name: "testWorld", most: 31400}
-	tests := figure{name: "tests", most: 90100}
+	tests := figure{name: "tests", most: 91000}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
