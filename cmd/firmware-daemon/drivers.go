@@ -27,14 +27,15 @@ import (
 )
 
 // builtin are the drivers that are part of the daemon. Kernel says that the machine is the one the running kernel
-// controls: drivers may then query the kernel itself, and not only its files and tools. State is the daemon's directory.
-func builtin(runner command.Runner, root fs.FS, kernel bool, state string) driver.Set {
+// controls: drivers may then query the kernel itself, and not only its files and tools.
+func builtin(runner command.Runner, root fs.FS, kernel bool, m config.Machine) driver.Set {
 	if !kernel {
-		return driver.Set{mstflint.New(runner, root), nvme.New(runner), scsi.New(runner), fwupd.New(runner, root).Keep(state), fwupd.NewATA(runner)}
+		return driver.Set{mstflint.New(runner, root), nvme.New(runner), scsi.New(runner), fwupd.New(runner, root).Keep(m.StateDir), fwupd.NewATA(runner)}
 	}
 	return driver.Set{
 		mstflint.New(runner, root), devlink.New(runner, root, devlink.Dial), nvme.NewNative(runner, admin.Open), scsi.New(runner),
-		fwupd.New(runner, root).Keep(state), fwupd.NewATA(runner), pci.New(runner, root), attributes.New(runner, root),
+		fwupd.New(runner, root).Keep(m.StateDir), fwupd.NewATA(runner), pci.New(runner, root),
+		attributes.New(runner, root).UnlockWith(m.FirmwarePasswordFile),
 	}
 }
 
@@ -58,7 +59,7 @@ func driversOf(m config.Machine, plugins *plugin.Directory) (func(command.Runner
 		return nil, err
 	}
 	all := func(runner command.Runner, root fs.FS) driver.Set {
-		set := builtin(runner, root, kernel, m.StateDir)
+		set := builtin(runner, root, kernel, m)
 		for _, p := range profiles {
 			set = append(set, profile.New(runner, p))
 		}
@@ -94,7 +95,7 @@ func profilesOf(m config.Machine) ([]profile.Profile, error) {
 	}
 	var problems []error
 	for _, p := range profiles {
-		for _, d := range builtin(nil, nil, true, "") {
+		for _, d := range builtin(nil, nil, true, config.Machine{}) {
 			if d.Name() == p.Name {
 				problems = append(problems, fmt.Errorf("profile %q in %s has the name of a driver of the daemon: rename it", p.Name, m.ProfileDir))
 			}
@@ -115,7 +116,7 @@ func pluginsOf(m config.Machine, log *slog.Logger, record pluginMemory) (*plugin
 		return nil, err
 	}
 	var others []string
-	for _, d := range builtin(nil, nil, true, "") {
+	for _, d := range builtin(nil, nil, true, config.Machine{}) {
 		others = append(others, d.Name())
 	}
 	for _, p := range profiles {

@@ -3,9 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/clientcmd"
@@ -13,7 +15,9 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs/sysfstest"
 )
 
 const exampleProfiles = "../../docs/examples/profiles"
@@ -22,7 +26,7 @@ func TestProfilesBecomeDriversBesideTheBuiltInOnes(t *testing.T) {
 	drivers, err := driversOf(config.Machine{ProfileDir: exampleProfiles}, nil)
 	require.NoError(t, err)
 	all := drivers(nil, nil)
-	assert.Greater(t, len(all), len(builtin(nil, nil, false, "")))
+	assert.Greater(t, len(all), len(builtin(nil, nil, false, config.Machine{})))
 	for vendor, want := range map[string]string{"Dell Inc.": "dell-bios", "Lenovo": "fwupd"} {
 		d, err := all.For(inventory.Identity{Class: inventory.BIOS, Vendor: vendor})
 		require.NoError(t, err)
@@ -34,7 +38,7 @@ func TestNoProfilesAreNeeded(t *testing.T) {
 	for _, dir := range []string{"", filepath.Join(t.TempDir(), "missing")} {
 		drivers, err := driversOf(config.Machine{ProfileDir: dir}, nil)
 		require.NoError(t, err)
-		assert.Len(t, drivers(nil, nil), len(builtin(nil, nil, false, "")))
+		assert.Len(t, drivers(nil, nil), len(builtin(nil, nil, false, config.Machine{})))
 	}
 }
 
@@ -70,6 +74,34 @@ func TestFlagLeavesDriverOut(t *testing.T) {
 	assert.Equal(t, "fwupd", d.Name())
 	_, err = driversOf(config.Machine{DisabledDrivers: []string{"dell-bios"}}, nil)
 	assert.ErrorContains(t, err, `--disable-driver: leave out driver "dell-bios"`)
+}
+
+// The driver of system firmware's settings is given the file of --firmware-password-file, and asks for it where a password is set.
+func TestTheFileWithTheFirmwarePasswordReachesItsDriver(t *testing.T) {
+	const dir = "sys/devices/virtual/firmware-attributes/thinklmi"
+	m := sysfstest.NewMachine()
+	m.Link("sys/class/firmware-attributes/thinklmi", dir)
+	m.Files(dir+"/attributes/WakeOnLAN", map[string]string{"type": "string", "current_value": "Enable"})
+	m.MapFS[dir+"/attributes/WakeOnLAN/current_value"].Mode = 0o600
+	m.Files(dir+"/authentication/Admin", map[string]string{"is_enabled": "1", "role": "bios-admin", "mechanism": "password"})
+	file := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(file, []byte("secret\n"), 0o600))
+	system := inventory.Identity{Class: inventory.BIOS, Vendor: "Lenovo", UniqueID: "1"}
+	for args, locked := range map[string]string{
+		"": "no file with it is given", "--firmware-password-file=" + file: "", "--firmware-password-file=" + file + "2": "the file with it cannot be used",
+	} {
+		var of config.Machine
+		c := &cobra.Command{}
+		machineFlags(c, &of, "/")
+		require.NoError(t, c.ParseFlags([]string{args}))
+		set := builtin(nil, m, true, of)
+		i := slices.IndexFunc(set, func(d driver.Driver) bool { return d.Name() == "firmware-attributes" })
+		all, err := set[i].(driver.Supplement).Supplement(system, nil).Parameters(t.Context(), system)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.Contains(t, all[0].ReadOnly, locked, args)
+		assert.Equal(t, locked == "", all[0].ReadOnly == "", args)
+	}
 }
 
 func TestTheDaemonDoesNotStartWhileTwoDriversClaimADevice(t *testing.T) {

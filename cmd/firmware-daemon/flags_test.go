@@ -38,6 +38,7 @@ func TestFlags(t *testing.T) {
 		"profile-dir":               {"/p", func(d *config.Daemon) { d.ProfileDir = "/p" }},
 		"nvme-transports":           {"tcp,rdma", func(d *config.Daemon) { d.NVMeTransports = []string{"tcp", "rdma"} }},
 		"plugin-dir":                {"/p", func(d *config.Daemon) { d.PluginDir = "/p" }},
+		"firmware-password-file":    {"/p", func(d *config.Daemon) { d.FirmwarePasswordFile = "/p" }},
 		"disable-driver":            {"a,b", func(d *config.Daemon) { d.DisabledDrivers = []string{"a", "b"} }},
 		"node-name":                 {"n1", func(d *config.Daemon) { d.NodeName = "n1" }},
 		"update-strategy":           {"pod", func(d *config.Daemon) { d.UpdateStrategy = "pod" }},

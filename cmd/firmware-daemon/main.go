@@ -53,6 +53,8 @@ func machineFlags(c *cobra.Command, m *config.Machine, hostRoot string) {
 	c.Flags().StringVar(&m.PluginDir, "plugin-dir", "",
 		"directory with the sockets of plugins; empty for \"plugins\" in the state directory, \""+config.NoPlugins+"\" for none")
 	c.Flags().StringSliceVar(&m.DisabledDrivers, "disable-driver", nil, "name of a driver not to use; may be repeated")
+	c.Flags().StringVar(&m.FirmwarePasswordFile, "firmware-password-file", "",
+		"file with the administrator's password of the system firmware, for its settings; not readable by others, and empty for none")
 }
 
 // exitCode is the exit code of a command: 0 success, 1 failure, 2 a source of which a person has to fill in something, 3 stopped before a reboot that the user has to make or

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,8 +42,8 @@ func start(t testing.TB, path, server string, args ...string) *exec.Cmd {
 	return c
 }
 
-// fleet serves that many devices as an API server does, a page at a time, from memory.
-func fleet(t testing.TB, devices int) *httptest.Server {
+// fleet serves that many devices as an API server does, a page at a time, from memory, and two policies of which it counts the changes.
+func fleet(t testing.TB, devices int, patched *atomic.Int32) *httptest.Server {
 	t.Helper()
 	const most = 500
 	var pages [][]byte
@@ -75,8 +76,26 @@ func fleet(t testing.TB, devices int) *httptest.Server {
 	answer("/apis/"+v1alpha1.GroupName, group)
 	answer("/apis/"+v1alpha1.GroupVersion.String(), metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: v1alpha1.GroupVersion.String(),
-		APIResources: []metav1.APIResource{{Name: "nodedevices", SingularName: "nodedevice", Kind: "NodeDevice", Verbs: metav1.Verbs{"get", "list"}}},
+		APIResources: []metav1.APIResource{{Name: "nodedevices", SingularName: "nodedevice", Kind: "NodeDevice", Verbs: metav1.Verbs{"get", "list"}},
+			{Name: "rolloutpolicies", SingularName: "rolloutpolicy", Kind: "RolloutPolicy", Verbs: metav1.Verbs{"get", "list", "patch"}}},
 	})
+	var policies v1alpha1.RolloutPolicyList
+	for _, name := range []string{"a", "b"} {
+		p := v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Spec: v1alpha1.RolloutPolicySpec{State: v1alpha1.RolloutActive}}
+		p.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"}
+		policies.Items = append(policies.Items, p)
+		at := "/apis/" + v1alpha1.GroupVersion.String() + "/rolloutpolicies/" + name
+		answer(at, p)
+		mux.HandleFunc("PATCH "+at, func(w http.ResponseWriter, _ *http.Request) {
+			paused := p.DeepCopy()
+			paused.Spec.State = v1alpha1.RolloutPaused
+			w.Header().Set("Content-Type", "application/json")
+			assert.NoError(t, json.NewEncoder(w).Encode(paused))
+			patched.Add(1)
+		})
+	}
+	policies.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicyList"}
+	answer("/apis/"+v1alpha1.GroupVersion.String()+"/rolloutpolicies", policies)
 	mux.HandleFunc("GET /apis/"+v1alpha1.GroupVersion.String()+"/nodedevices", func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, strconv.Itoa(most), r.URL.Query().Get("limit"))
 		at := 0
@@ -130,7 +149,8 @@ func device(i int) v1alpha1.NodeDevice {
 
 // TestProgram: what a shell sees of the command.
 func TestProgram(t *testing.T) {
-	path, server := program(t), fleet(t, 1200)
+	var patched atomic.Int32
+	path, server := program(t), fleet(t, 1200, &patched)
 	t.Run("prints to standard output, and nothing to standard error", func(t *testing.T) {
 		var said strings.Builder
 		c := start(t, path, server.URL, "get")
@@ -154,6 +174,21 @@ func TestProgram(t *testing.T) {
 		require.ErrorAs(t, err, &ended)
 		assert.Equal(t, syscall.SIGPIPE, ended.Sys().(syscall.WaitStatus).Signal())
 		assert.Empty(t, said.String())
+	})
+	t.Run("does all that was agreed to where nobody reads on", func(t *testing.T) {
+		var said strings.Builder
+		reader, writer, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, reader.Close())
+		c := start(t, path, server.URL, "pause", "--all", "--yes")
+		c.Stdout, c.Stderr = writer, &said
+		err = c.Run()
+		require.NoError(t, writer.Close())
+		var ended *exec.ExitError
+		require.ErrorAs(t, err, &ended)
+		assert.Equal(t, 1, ended.ExitCode())
+		assert.Equal(t, int32(2), patched.Load())
+		assert.Contains(t, said.String(), "Error: print what was written: ")
 	})
 	t.Run("fails with 1 and says why", func(t *testing.T) {
 		var said strings.Builder
@@ -179,7 +214,7 @@ func TestBenchmarks(t *testing.T) { bench.Once(t) }
 // is that of when the lines come.
 func BenchmarkGet(b *testing.B) {
 	path, devices := program(b), bench.Size(40_000, 1000)
-	server := fleet(b, devices)
+	server := fleet(b, devices, &atomic.Int32{})
 	highWater := regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 	peak := 0
 	var cpu time.Duration

@@ -79,6 +79,9 @@ type Machine struct {
 	PluginDir string
 	// DisabledDrivers are the names of drivers not to use.
 	DisabledDrivers []string
+	// FirmwarePasswordFile is the file with the administrator's password of the system firmware; empty for none. It is read whenever a setting
+	// is changed.
+	FirmwarePasswordFile string
 }
 
 // nvmeTransports are those the kernel knows.
@@ -148,6 +151,8 @@ func (m Machine) Validate() error {
 		errs.when(!filepath.IsAbs(dir), "%s %q: must be an absolute path", flag, dir)
 	}
 	errs.when(m.ProfileDir != "" && !filepath.IsAbs(m.ProfileDir), "--profile-dir %q: must be an absolute path, or empty for none", m.ProfileDir)
+	errs.when(m.FirmwarePasswordFile != "" && !filepath.IsAbs(m.FirmwarePasswordFile),
+		"--firmware-password-file %q: must be an absolute path, or empty for none", m.FirmwarePasswordFile)
 	for _, transport := range m.NVMeTransports {
 		errs.when(!slices.Contains(nvmeTransports, transport), "--nvme-transports %q: want %s", transport, strings.Join(nvmeTransports, ", "))
 	}

@@ -31,6 +31,7 @@ func TestChecksDaemonSettings(t *testing.T) {
 		"--tool-path: \"b\"":                func(d *config.Daemon) { d.ToolPath = "/a:b" },
 		"--nvme-transports":                 func(d *config.Daemon) { d.NVMeTransports = []string{"pcie", "usb"} },
 		"--profile-dir":                     func(d *config.Daemon) { d.ProfileDir = "profiles" },
+		"--firmware-password-file":          func(d *config.Daemon) { d.FirmwarePasswordFile = "password" },
 		"--plugin-dir":                      func(d *config.Daemon) { d.PluginDir = "plugins" },
 		"--image-verification \"\"":         func(d *config.Daemon) { d.ImageVerification = "" },
 		"--image-verification \"required\"": func(d *config.Daemon) { d.ImageVerification = "required" },

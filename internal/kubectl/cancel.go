@@ -1,9 +1,11 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,14 +49,18 @@ func (s *session) cancelCommand() *cobra.Command {
 			if err != nil {
 				return nil, err
 			}
-			return cancel(j, asked)
+			f, err := gatherJobs(ctx, api, j.Spec.NodeName)
+			if err != nil {
+				return nil, err
+			}
+			return f.cancel(j, asked)
 		}))
 	}
 	return c
 }
 
-// cancel decides a cancellation.
-func cancel(j *v1alpha1.FirmwareJob, asked v1alpha1.JobCancel) (*write, error) {
+// cancel decides a cancellation of a job of the node.
+func (f *nodeFacts) cancel(j *v1alpha1.FirmwareJob, asked v1alpha1.JobCancel) (*write, error) {
 	forces := asked.Mode == v1alpha1.CancelForce
 	switch {
 	case j.Held():
@@ -70,7 +76,7 @@ func cancel(j *v1alpha1.FirmwareJob, asked v1alpha1.JobCancel) (*write, error) {
 		}
 		return nil, fmt.Errorf("job/%s is cancelled already%s", j.Name, said)
 	case isReturning(j):
-		return nil, fmt.Errorf("job/%s cannot be cancelled any more: %s", j.Name, atStep(j))
+		return nil, fmt.Errorf("job/%s cannot be cancelled any more: %s", j.Name, cmp.Or(atStep(j), "it has failed already, and ends by itself."))
 	}
 	changed := copyOf(j)
 	if j.Spec.Cancel != nil { // its grace period stays
@@ -78,38 +84,52 @@ func cancel(j *v1alpha1.FirmwareJob, asked v1alpha1.JobCancel) (*write, error) {
 	} else {
 		changed.Spec.Cancel = &asked
 	}
-	node := j.Spec.NodeName
-	will := fmt.Sprintf("Job %s ends, and node %s is left as it is: nothing was begun.", j.Name, node)
-	switch {
-	case j.Spec.Task.Type == v1alpha1.JobTypeBackup:
-		will = fmt.Sprintf("Job %s ends. It reads only, and node %s stays in service.", j.Name, node)
-	case hasWritten(j):
-		will = fmt.Sprintf("Job %s ends after its step and holds node %s, out of service: it has written, and nobody has judged that. %s", j.Name, node, atStep(j))
-	case j.Admitted():
-		will = fmt.Sprintf("Job %s ends and returns node %s to service: it has written nothing. If it begins to write meanwhile, that write is finished and the node is held.", j.Name, node)
-	}
+	will := f.afterCancel(j)
 	if j.Spec.Task.Type == v1alpha1.JobTypeUpdate {
 		will += " The update is not queued again before a retry."
 	}
 	return &write{old: j, changed: changed, will: will, did: "cancelled", action: "Cancel", reason: v1alpha1.ReasonCancelled}, nil
 }
 
-// beforeWrites are the steps that change nothing on a device.
-var beforeWrites = []plan.Kind{plan.Preflight, plan.Archive, plan.Maintenance, plan.VerifyInventory, plan.VerifyFirmware}
+// afterCancel says what becomes of a job that is cancelled, and of its node.
+func (f *nodeFacts) afterCancel(j *v1alpha1.FirmwareJob) string {
+	node, stays := j.Spec.NodeName, ""
+	if by := f.heldBefore(j); by != "" {
+		stays = fmt.Sprintf(", and node %s stays out of service, held by job %s", node, by)
+	}
+	switch {
+	case j.Spec.Task.Type == v1alpha1.JobTypeBackup:
+		return fmt.Sprintf("Job %s ends%s. It reads only.", j.Name, cmp.Or(stays, ", and node "+node+" stays in service"))
+	case f.tookOver(j):
+		return strings.TrimSpace(fmt.Sprintf("Job %s ends and holds node %s, out of service: it has taken the node over from a failed job, and nobody has judged that. %s", j.Name, node, atStep(j)))
+	case hasWritten(j):
+		return strings.TrimSpace(fmt.Sprintf("Job %s ends after its step%s: it has written, and nobody has judged that. %s", j.Name,
+			cmp.Or(stays, " and holds node "+node+", out of service"), atStep(j)))
+	case stays != "":
+		return fmt.Sprintf("Job %s ends%s: it has written nothing.", j.Name, stays)
+	case j.Admitted():
+		return fmt.Sprintf("Job %s ends and returns node %s to service: it has written nothing. If it begins to write meanwhile, that write is finished and the node is held.", j.Name, node)
+	}
+	return fmt.Sprintf("Job %s ends, and node %s is left as it is: nothing was begun.", j.Name, node)
+}
 
-// hasWritten reports whether a step of the job has begun that may change a device.
+// hasWritten reports whether a step of the job has begun that may change a device or the host.
 func hasWritten(j *v1alpha1.FirmwareJob) bool {
 	return slices.ContainsFunc(j.Status.Steps, hasBegunToWrite)
 }
 
+// hasBegunToWrite reports of a step what the daemon counts as a write: that one was begun which changes a device or the host.
 func hasBegunToWrite(s v1alpha1.JobStep) bool {
-	return s.State != v1alpha1.StepPending && s.State != v1alpha1.StepSkipped && !slices.Contains(beforeWrites, plan.Kind(s.Name))
+	kind := plan.Kind(s.Name)
+	known := plan.Definitions()
+	at := slices.IndexFunc(known, func(d plan.Definition) bool { return d.Kind == kind })
+	return s.Attempt > 0 && plan.Step{Kind: kind, Changes: at < 0 || known[at].Changes}.Writes() // one of a driver may change something
 }
 
-// isReturning reports whether the job rolls back, or returns its node, which no cancellation ends.
+// isReturning reports whether the job has failed already, rolls back, or returns its node, which no cancellation ends.
 func isReturning(j *v1alpha1.FirmwareJob) bool {
 	return slices.ContainsFunc(j.Status.Steps, func(s v1alpha1.JobStep) bool {
-		return s.State == v1alpha1.StepRunning && (s.Part == v1alpha1.PartRollback || plan.Kind(s.Name) == plan.Release)
+		return s.State == v1alpha1.StepFailed || s.State == v1alpha1.StepRunning && (s.Part == v1alpha1.PartRollback || plan.Kind(s.Name) == plan.Release)
 	})
 }
 

@@ -16,7 +16,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/deploy"
 )
 
@@ -24,6 +26,8 @@ import (
 func (s *session) explain(err error) string {
 	var unreachable *url.Error
 	switch {
+	case apierrors.IsBadRequest(err) && (strings.Contains(err.Error(), "unknown field") || strings.Contains(err.Error(), "field label not supported")), (meta.IsNoMatchError(err) || isMissingKind(err)) && s.isInstalled():
+		return fmt.Sprintf("the operator in %s does not know what this asks for: %v. It is older than this command: take the command of its version (kubectl firmware version)", s.cluster(), err)
 	case meta.IsNoMatchError(err), isMissingKind(err):
 		return fmt.Sprintf("node-firmware-operator is not installed in %s: %v. Choose another cluster with --context, or install it: docs/install.md",
 			s.cluster(), err)
@@ -35,6 +39,23 @@ func (s *session) explain(err error) string {
 		return fmt.Sprintf("%s does not answer: %v. Try again, or compare with: kubectl cluster-info", s.cluster(), err)
 	}
 	return err.Error()
+}
+
+// isInstalled reports whether the API server serves the kind that every version of the product has.
+func (s *session) isInstalled() bool {
+	if s.api == nil {
+		return false
+	}
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	return s.api.List(ctx, &v1alpha1.NodeFirmwareList{}, client.Limit(1)) == nil
+}
+
+// isUnread reports whether an error says that something could not be read, so that nothing is known of it. Others are refusals.
+func isUnread(err error) bool {
+	var status apierrors.APIStatus
+	var unreachable *url.Error
+	return errors.As(err, &status) || meta.IsNoMatchError(err) || errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // isMissingKind reports whether the API server does not serve a kind that it was asked for without its being looked up.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -124,12 +123,7 @@ func historyOf(ctx context.Context, api client.Reader, name string) (*History, e
 
 // pastJob is what a job did: to all of its devices, or to one.
 func pastJob(j *v1alpha1.FirmwareJob, device string) PastJob {
-	c := deciding(j.Status.Conditions)
-	if failed := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); j.Failed() && failed != nil {
-		c = *failed
-	} else if !j.Ended() && !j.MayBegin() {
-		c = waiting(j, c)
-	}
+	c := decidingOf(j)
 	said, _ := wayout.Ways(c.Message)
 	out := PastJob{Name: j.Name, Type: j.Spec.Task.Type, Start: j.Status.StartTime, End: j.Status.CompletionTime, Reason: c.Reason, Says: said}
 	for _, u := range j.Spec.Task.Devices {

@@ -123,9 +123,9 @@ func fleet(t *testing.T, c client.Client) {
 	failure.Status.Failure = &v1alpha1.DeviceFailure{Reason: v1alpha1.ReasonUnhealthy, Digest: digest, Job: "gpu-2-1a2b3c4d", Time: at}
 	failedJob := job("gpu-2", condition(v1alpha1.ConditionAdmitted, v1alpha1.ReasonAdmitted, ""), condition(v1alpha1.ConditionFailed, v1alpha1.ReasonUnhealthy, heldBy),
 		condition(v1alpha1.ConditionHeld, v1alpha1.ReasonUnhealthy, heldBy))
-	failedJob.Status.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepSucceeded}, {Name: "gate", State: v1alpha1.StepFailed, Device: "gpu-2-nic", Message: "link of port 1 is down"}}
+	failedJob.Status.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepSucceeded, Attempt: 1}, {Name: "gate", State: v1alpha1.StepFailed, Device: "gpu-2-nic", Attempt: 1, Message: "link of port 1 is down"}}
 	running := job("gpu-3", condition(v1alpha1.ConditionAdmitted, v1alpha1.ReasonAdmitted, ""), not(condition(v1alpha1.ConditionReady, v1alpha1.ReasonProgressing, "Step 2 of 8: flash.")))
-	running.Status.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepRunning, Device: "gpu-3-nic", Message: "writes"}}
+	running.Status.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepRunning, Device: "gpu-3-nic", Attempt: 1, Message: "writes"}}
 	waits := job("gpu-4", not(condition(v1alpha1.ConditionAdmitted, v1alpha1.ReasonOutsideWindow, "No window is open before 2026-11-26T22:00:00Z.")))
 
 	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: v1alpha1.RolloutPolicySpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}}}}

@@ -1,15 +1,18 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
@@ -19,8 +22,9 @@ type nodeFacts struct {
 	// devices are in order of name, and jobs in the order in which they were made.
 	devices []*v1alpha1.NodeDevice
 	jobs    []v1alpha1.FirmwareJob
-	// policy of the node; nil where the person may not see Nodes, or there is none.
-	policy *v1alpha1.RolloutPolicy
+	// policy of the node; nil where the person may not see Nodes, or there is none. Unclear are those that may be it, where that was not read.
+	policy  *v1alpha1.RolloutPolicy
+	unclear []*v1alpha1.RolloutPolicy
 	// bad are the images that are quarantined, as the quarantines say.
 	bad quarantine.Set
 }
@@ -31,12 +35,11 @@ func gatherNode(ctx context.Context, api client.Reader, name string) (*nodeFacts
 		return nil, err
 	}
 	g := &gathering{ctx: ctx, api: api}
-	f := &nodeFacts{node: n, policy: g.policyOf(n.Name)}
-	g.eachDevice(n.Name, func(d *v1alpha1.NodeDevice) { f.devices = append(f.devices, d) })
-	for _, j := range g.jobsOf(n.Name) {
-		f.jobs = append(f.jobs, *j)
+	f := &nodeFacts{node: n, policy: g.policyOf(n.Name), jobs: g.sortedJobsOf(n.Name)}
+	if g.hidden {
+		f.unclear, g.err = all[*v1alpha1.RolloutPolicy](ctx, api, &v1alpha1.RolloutPolicyList{}, nil)
 	}
-	desired.SortJobs(f.jobs)
+	g.eachDevice(n.Name, func(d *v1alpha1.NodeDevice) { f.devices = append(f.devices, d) })
 	slices.SortFunc(f.devices, func(a, b *v1alpha1.NodeDevice) int { return strings.Compare(a.Name, b.Name) })
 	if g.err != nil {
 		return nil, g.err
@@ -53,6 +56,23 @@ func gatherNode(ctx context.Context, api client.Reader, name string) (*nodeFacts
 	return f, nil
 }
 
+// gatherJobs reads what decides about a job of the node, which may report nothing, or be gone.
+func gatherJobs(ctx context.Context, api client.Reader, node string) (*nodeFacts, error) {
+	g := &gathering{ctx: ctx, api: api}
+	f := &nodeFacts{node: &v1alpha1.NodeFirmware{}, jobs: g.sortedJobsOf(node)}
+	g.get(f.node, node)
+	return f, g.err
+}
+
+// sortedJobsOf are the jobs of a node in the order in which they were made.
+func (g *gathering) sortedJobsOf(node string) (out []v1alpha1.FirmwareJob) {
+	for _, j := range g.jobsOf(node) {
+		out = append(out, *j)
+	}
+	desired.SortJobs(out)
+	return out
+}
+
 // held is the job that holds the node; nil where none does, and where it was deleted.
 func (f *nodeFacts) held() *v1alpha1.FirmwareJob { return f.job(f.node.Status.HeldBy) }
 
@@ -64,14 +84,76 @@ func (f *nodeFacts) job(name string) *v1alpha1.FirmwareJob {
 	return &f.jobs[at]
 }
 
-// next is the newest job of the node that has not ended; nil for none.
+// next is the job of the node that has not ended; nil for none.
 func (f *nodeFacts) next() *v1alpha1.FirmwareJob {
-	for i := range slices.Backward(f.jobs) {
-		if !f.jobs[i].Ended() {
-			return &f.jobs[i]
+	var all []*v1alpha1.FirmwareJob
+	for i := range f.jobs {
+		all = append(all, &f.jobs[i])
+	}
+	return unended(all)
+}
+
+// unended is that of the jobs of a node which has not ended: the one that is admitted, because a node has one at a time, or else a backup, which
+// needs no admission, or else the one that goes first in the queue; nil for none.
+func unended(jobs []*v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
+	rank := func(j *v1alpha1.FirmwareJob) int {
+		begun := 1 // further on by one where it has not
+		if j.Status.StartTime != nil {
+			begun = 0
+		}
+		switch c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted); {
+		case j.Admitted():
+			return begun
+		case j.MayBegin():
+			return 2 + begun
+		case j.Spec.Cancel != nil: // it is never admitted
+			return 6
+		case c != nil && c.Reason == v1alpha1.ReasonNodeBusy: // another one goes first
+			return 5
+		}
+		return 4
+	}
+	priority := func(j *v1alpha1.FirmwareJob) int32 {
+		if j.Spec.Priority == nil {
+			return 0
+		}
+		return *j.Spec.Priority
+	}
+	open := slices.DeleteFunc(slices.Clone(jobs), (*v1alpha1.FirmwareJob).Ended)
+	if len(open) == 0 {
+		return nil
+	}
+	return slices.MinFunc(open, func(a, b *v1alpha1.FirmwareJob) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(priority(b), priority(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// tookOver reports whether the job has the node from a failed one that held it, and so holds it again if it fails.
+func (f *nodeFacts) tookOver(j *v1alpha1.FirmwareJob) bool {
+	if slices.ContainsFunc(f.jobs, func(o v1alpha1.FirmwareJob) bool { return status.SupersededBy(&o) == j.Name }) {
+		return true
+	}
+	if j.Spec.Task.Follows == "" || j.Status.StartTime == nil {
+		return false
+	}
+	before := f.job(j.Spec.Task.Follows) // a release that came before the job began leaves nothing to take over
+	return before == nil || before.Held()
+}
+
+// heldBefore is the other job that holds the node, and keeps holding it while this one runs or until this one takes it over; empty for none.
+func (f *nodeFacts) heldBefore(j *v1alpha1.FirmwareJob) string {
+	if f.tookOver(j) {
+		return ""
+	}
+	for i := range f.jobs {
+		if o := &f.jobs[i]; o.Name != j.Name && o.Held() {
+			return o.Name
 		}
 	}
-	return nil
+	if by := f.node.Status.HeldBy; by != j.Name { // its job was deleted
+		return by
+	}
+	return ""
 }
 
 func (f *nodeFacts) device(name string) *v1alpha1.NodeDevice {
@@ -96,6 +178,18 @@ func (f *nodeFacts) quarantined(d *v1alpha1.NodeDevice, image v1alpha1.Digest) *
 		return &q
 	}
 	return nil
+}
+
+// surelyQuarantined is the quarantine that keeps an image from a device whatever the RolloutPolicy of the node is, where that was not read; nil for
+// none. Only what is known is a reason to refuse.
+func (f *nodeFacts) surelyQuarantined(d *v1alpha1.NodeDevice, image v1alpha1.Digest) *v1alpha1.FirmwareQuarantine {
+	q := f.quarantined(d, image)
+	for _, p := range f.unclear {
+		if q != nil && !quarantine.InForce(q, p.Name) {
+			return nil
+		}
+	}
+	return q
 }
 
 // failed are the devices that wait for a retry: a failure is recorded that the request which is there does not clear.

@@ -32,7 +32,7 @@ func heldNode() *nodeFacts {
 			Spec: v1alpha1.FirmwareJobSpec{NodeName: "n", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Request: new(""), Devices: []v1alpha1.TaskDevice{
 				{Name: "n-nic", UniqueID: "u", Model: "15b3:101d", Version: "2", Digest: digest}}}},
 			Status: v1alpha1.FirmwareJobStatus{Conditions: []metav1.Condition{yes(v1alpha1.ConditionFailed, v1alpha1.ReasonWriteFailed), yes(v1alpha1.ConditionHeld, v1alpha1.ReasonWriteFailed)},
-				Steps: []v1alpha1.JobStep{{Name: "flash", Device: "n-nic", State: v1alpha1.StepFailed}}},
+				Steps: []v1alpha1.JobStep{{Name: "flash", Device: "n-nic", State: v1alpha1.StepFailed, Attempt: 1}}},
 		}},
 		policy: &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: v1alpha1.RolloutPolicySpec{State: v1alpha1.RolloutActive}},
 	}
@@ -112,12 +112,12 @@ func TestARestoreEndsAHoldOnlyWithAllThatItIsAbout(t *testing.T) {
 		}, "for something other than these devices"},
 		"another device, written": {func(f *nodeFacts) {
 			f.devices = append(f.devices, &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n-x"}})
-			f.jobs[0].Status.Steps = append(f.jobs[0].Status.Steps, v1alpha1.JobStep{Name: "flash", Device: "n-x", State: v1alpha1.StepSucceeded})
+			f.jobs[0].Status.Steps = append(f.jobs[0].Status.Steps, v1alpha1.JobStep{Name: "flash", Device: "n-x", State: v1alpha1.StepSucceeded, Attempt: 1})
 		}, "left device n-x unhealthy or unfinished too"},
 		"another device, written and read back": {func(f *nodeFacts) {
 			f.devices = append(f.devices, &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n-x"}})
-			f.jobs[0].Status.Steps = append(f.jobs[0].Status.Steps, v1alpha1.JobStep{Name: "flash", Device: "n-x", State: v1alpha1.StepSucceeded},
-				v1alpha1.JobStep{Name: "verify", Device: "n-x", State: v1alpha1.StepSucceeded})
+			f.jobs[0].Status.Steps = append(f.jobs[0].Status.Steps, v1alpha1.JobStep{Name: "flash", Device: "n-x", State: v1alpha1.StepSucceeded, Attempt: 1},
+				v1alpha1.JobStep{Name: "verify", Device: "n-x", State: v1alpha1.StepSucceeded, Attempt: 1})
 		}, ""},
 		"another device, left unhealthy": {func(f *nodeFacts) {
 			f.devices = append(f.devices, &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n-x"},
@@ -140,7 +140,11 @@ func TestARestoreEndsAHoldOnlyWithAllThatItIsAbout(t *testing.T) {
 
 func TestACancellationIsOfWhatCanBeCancelled(t *testing.T) {
 	step := func(name string, state v1alpha1.StepState, part v1alpha1.StepPart) v1alpha1.JobStep {
-		return v1alpha1.JobStep{Name: name, Device: "n-nic", State: state, Part: part}
+		attempt := int32(1)
+		if state == v1alpha1.StepPending {
+			attempt = 0
+		}
+		return v1alpha1.JobStep{Name: name, Device: "n-nic", State: state, Part: part, Attempt: attempt}
 	}
 	archives := []v1alpha1.JobStep{step("archive", v1alpha1.StepRunning, ""), step("flash", v1alpha1.StepPending, "")}
 	verifies := []v1alpha1.JobStep{step("flash", v1alpha1.StepSucceeded, ""), step("verify", v1alpha1.StepRunning, "")}
@@ -151,11 +155,13 @@ func TestACancellationIsOfWhatCanBeCancelled(t *testing.T) {
 		stops, stopsAll bool
 	}{
 		"waits":               {nil, false, "nothing was begun", "", false, false},
-		"backs up":            {archives[:1], false, "It reads only, and node n stays in service.", "", false, false},
+		"backs up":            {archives[:1], false, "Job j ends, and node n stays in service. It reads only.", "", false, false},
 		"has written nothing": {archives, true, "returns node n to service: it has written nothing", "", true, true},
 		"has written":         {verifies, true, "holds node n, out of service", "", false, true},
 		"rolls back": {append(verifies[:1:1], step("restore", v1alpha1.StepRunning, v1alpha1.PartRollback)), true, "",
 			"job/j cannot be cancelled any more: Step restore of n-nic runs and brings back what ran before.", false, false},
+		"has failed already": {[]v1alpha1.JobStep{step("verify", v1alpha1.StepFailed, ""), step("restore", v1alpha1.StepPending, v1alpha1.PartRollback)}, true, "",
+			"job/j cannot be cancelled any more: it has failed already, and ends by itself.", false, false},
 		"returns its node": {append(verifies[:1:1], step("release", v1alpha1.StepRunning, "")), true, "", "cannot be cancelled any more", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +175,7 @@ func TestACancellationIsOfWhatCanBeCancelled(t *testing.T) {
 			}
 			assert.Equal(t, c.stops, isToStop(j, false))
 			assert.Equal(t, c.stopsAll, isToStop(j, true))
-			one, err := cancel(j, v1alpha1.JobCancel{})
+			one, err := (&nodeFacts{node: &v1alpha1.NodeFirmware{}, jobs: []v1alpha1.FirmwareJob{*j}}).cancel(j, v1alpha1.JobCancel{})
 			if c.refusal != "" {
 				require.ErrorContains(t, err, c.refusal)
 				return

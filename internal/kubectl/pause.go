@@ -2,7 +2,6 @@ package kubectl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -21,7 +20,7 @@ func (s *session) pauseCommand() *cobra.Command {
 		Example: "  kubectl firmware pause gpu -m 'waits for the vendor'\n" +
 			"  kubectl firmware pause template/gpu-nics\n" +
 			"  kubectl firmware pause --all",
-		Args:              wantOrAll(&everything, "kubectl firmware pause gpu"),
+		Args:              wantOrAll(&everything, "policies or templates", "kubectl firmware pause gpu", "all"),
 		ValidArgsFunction: s.completeNames("RolloutPolicy"),
 	}
 	c.Flags().BoolVar(&everything, "all", false, "every policy")
@@ -35,6 +34,7 @@ func (s *session) pauseCommand() *cobra.Command {
 			if args, err = s.policies(c.Context(), api, isActive); err != nil || len(args) == 0 {
 				return err
 			}
+			w.others = "Not paused"
 		}
 		return s.do(c.Context(), w, by, decisionsOf(args, func(ctx context.Context, name string) (*write, error) {
 			o, err := lookUpPausable(ctx, api, name)
@@ -45,16 +45,6 @@ func (s *session) pauseCommand() *cobra.Command {
 		}))
 	}
 	return c
-}
-
-// wantOrAll wants names, or the flag that says all.
-func wantOrAll(everything *bool, example string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if (len(args) == 0) != *everything {
-			return errors.New("name policies or templates, such as: " + example + "; or say --all")
-		}
-		return nil
-	}
 }
 
 // lookUpPausable finds a policy by its name, or a template by template/NAME.
@@ -98,7 +88,7 @@ func pause(o client.Object) (*write, error) {
 		}
 		if o.Spec.State == v1alpha1.RolloutPaused {
 			how := ""
-			if wasStopped(o, "state") {
+			if isStopped(o) {
 				how = ", by a stop, which a resume without names undoes"
 			}
 			return nil, fmt.Errorf("policy/%s is Paused already%s: it begins nothing", o.Name, how)

@@ -30,11 +30,7 @@ func (s *session) releaseCommand() *cobra.Command {
 
 // onNode makes a request of one node.
 func (s *session) onNode(ctx context.Context, w *writing, name string, decide func(*nodeFacts, person) (*write, error)) error {
-	api, err := s.connect()
-	if err != nil {
-		return err
-	}
-	by, err := s.person(ctx, w.why)
+	api, by, err := s.begin(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -51,7 +47,10 @@ func (s *session) onNode(ctx context.Context, w *writing, name string, decide fu
 func (f *nodeFacts) release(by person) (*write, error) {
 	n := f.node
 	switch j := f.next(); {
-	case n.Status.HeldBy == "" && j != nil && j.MayBegin():
+	case n.Status.HeldBy == "" && j != nil && f.tookOver(j):
+		return nil, fmt.Errorf("node/%s is not held now: job %s has taken it over, returns it by itself if it succeeds, and holds it again if it fails or is cancelled. "+
+			"A release that is requested now would do nothing. To see how far it is: kubectl firmware wait %[2]s", n.Name, j.Name)
+	case n.Status.HeldBy == "" && j != nil && j.Admitted():
 		return nil, fmt.Errorf("node/%s is not held: job %s runs, and returns it by itself. A release that is requested now would do nothing. To end the job: kubectl firmware cancel %[2]s",
 			n.Name, j.Name)
 	case n.Status.HeldBy == "":

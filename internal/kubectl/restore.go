@@ -76,6 +76,9 @@ func gatherDevices(ctx context.Context, api client.Reader, names []string) (*nod
 		if !is {
 			return nil, nil, fmt.Errorf("%s is no device. Name one node, or devices of one node", named(o))
 		}
+		if slices.ContainsFunc(devices, func(o *v1alpha1.NodeDevice) bool { return o.Name == d.Name }) {
+			continue
+		}
 		if node != "" && node != d.Spec.NodeName {
 			return nil, nil, fmt.Errorf("name devices of one node: %s is in node %s, and not in %s", d.Name, d.Spec.NodeName, node)
 		}
@@ -121,32 +124,29 @@ func (f *nodeFacts) leavesBehind(names []string) error {
 		return fmt.Errorf("nobody knows what job %s has done, which holds node/%s, and a restore would return the node to service. Look at the node, then: kubectl firmware release %[2]s",
 			held.Name, f.node.Name)
 	}
-	concerned := concernedBy(held)
 	for _, d := range f.devices {
 		unhealthy := d.Status.IsUnhealthy() && !desired.Retry(f.node).Clears(&d.Status.Failure.Request)
-		if !slices.Contains(names, d.Name) && (unhealthy || slices.Contains(concerned, d.Name) && !isVerified(held, d.Name)) {
+		if !slices.Contains(names, d.Name) && (unhealthy || f.touched(held, d.Name) && !isVerified(held, d.Name)) {
 			return fmt.Errorf("job %s, which holds node/%s, left device %s unhealthy or unfinished too, and a restore without it would be refused. To restore all of them: kubectl firmware rollback %[2]s",
 				held.Name, f.node.Name, d.Name)
 		}
 	}
-	if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(concerned, name) }) {
+	if !slices.ContainsFunc(names, func(name string) bool { return f.concerns(held, name) }) {
 		return fmt.Errorf("job %s holds node/%s for something other than these devices, and a restore would return the node to service. First: kubectl firmware release %[2]s", held.Name, f.node.Name)
 	}
 	return nil
 }
 
-// concernedBy are the devices because of which a job holds its node: those that it has written, and the one at which it failed.
-func concernedBy(j *v1alpha1.FirmwareJob) []string {
-	var out []string
-	if j.Spec.Task.Type != v1alpha1.JobTypeSteps {
-		out = written(j)
-	}
-	for _, s := range j.Status.Steps {
-		if s.State == v1alpha1.StepFailed && s.Device != "" && !slices.Contains(out, s.Device) {
-			out = append(out, s.Device)
-		}
-	}
-	return out
+// touched reports whether a job has begun to change the device, or has its node from a job that may have: what a restore has to bring back.
+func (f *nodeFacts) touched(j *v1alpha1.FirmwareJob, device string) bool {
+	return slices.Contains(written(j), device) || f.tookOver(j) && desired.UpdateFor(j, device) != nil
+}
+
+// concerns reports whether a job holds its node because of the device: it failed at it, or touched it. Steps that a person requested are not
+// repeated by a restore, so that only the one that failed counts.
+func (f *nodeFacts) concerns(j *v1alpha1.FirmwareJob, device string) bool {
+	return j.Spec.Task.Type != v1alpha1.JobTypeSteps && f.touched(j, device) ||
+		slices.ContainsFunc(j.Status.Steps, func(s v1alpha1.JobStep) bool { return s.State == v1alpha1.StepFailed && s.Device == device })
 }
 
 // isVerified reports whether the job read back what the device was to run.
@@ -156,10 +156,26 @@ func isVerified(j *v1alpha1.FirmwareJob, device string) bool {
 	})
 }
 
+// does reports whether a job with one task does all that one with the other is for: the same to the same devices, or a backup of all there are.
+func does(one, other *v1alpha1.JobTask) bool {
+	switch {
+	case one.Type != other.Type:
+		return false
+	case len(one.Devices) == 0 || len(other.Devices) == 0:
+		return len(one.Devices) == 0
+	}
+	return !slices.ContainsFunc(other.Devices, func(d v1alpha1.TaskDevice) bool {
+		return !slices.ContainsFunc(one.Devices, func(o v1alpha1.TaskDevice) bool {
+			return o.Name == d.Name && (o.UniqueID == "" || o.UniqueID == d.UniqueID) && o.Digest == d.Digest &&
+				inventory.NormalizeVersion(o.Version) == inventory.NormalizeVersion(d.Version)
+		})
+	})
+}
+
 // make is a job of a person on the node.
 func (f *nodeFacts) make(task v1alpha1.JobTask, will, action, reason string) (*write, error) {
 	for _, j := range f.jobs {
-		if !j.Ended() && j.Spec.Task.Type == task.Type {
+		if !j.Ended() && j.Spec.Cancel == nil && j.DeletionTimestamp.IsZero() && does(&j.Spec.Task, &task) {
 			return nil, fmt.Errorf("job/%s does that already. How far it is: kubectl firmware wait %[1]s", j.Name)
 		}
 	}

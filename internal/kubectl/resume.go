@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -38,69 +39,96 @@ func (s *session) resumeCommand() *cobra.Command {
 				return resume(o, by)
 			}))
 		}
-		decisions, err := s.undoStop(c.Context(), api, by)
-		if err != nil || len(decisions) == 0 {
-			return err
+		w.others = "Not tried again"
+		decisions := s.undoStop(c.Context(), api, w, by)
+		if len(decisions) == 0 && w.unread == 0 {
+			return nil
 		}
 		return s.do(c.Context(), w, by, decisions)
 	}
 	return c
 }
 
-// undoStop activates the policies that a stop paused, and has the updates tried again whose jobs it cancelled.
-func (s *session) undoStop(ctx context.Context, api client.Client, by person) ([]decision, error) {
+// undoStop activates the policies that a stop paused, and has the updates tried again whose jobs it cancelled. What somebody changed since stays.
+func (s *session) undoStop(ctx context.Context, api client.Client, w *writing, by person) []decision {
 	stopped, err := s.stoppedPolicies(ctx, api)
-	if err != nil {
-		return nil, err
-	}
+	s.unlisted(w, "policies", err)
 	out := decisionsOf(stopped, func(ctx context.Context, name string) (*write, error) {
-		p, err := object[*v1alpha1.RolloutPolicy](ctx, api, "policy", name)
-		if err != nil || isActive(p) {
-			return nil, err
+		p := &v1alpha1.RolloutPolicy{}
+		err := api.Get(ctx, client.ObjectKey{Name: name}, p)
+		if err != nil || p.Spec.State != v1alpha1.RolloutPaused || !isStopped(p) {
+			return nil, client.IgnoreNotFound(err)
 		}
 		return activate(p)
 	})
 	var nodes []string
 	err = each(ctx, api, &v1alpha1.FirmwareJobList{}, nil, func(j *v1alpha1.FirmwareJob) error {
 		switch {
-		case j.Spec.Cancel == nil || !wasStopped(j, "cancel") || slices.Contains(nodes, j.Spec.NodeName):
+		case !wasStopped(j):
 		case !j.Ended():
 			s.say("Job %s on %s, which the stop cancelled, has not ended yet. To have its update tried again when it has: kubectl firmware retry %[2]s", j.Name, j.Spec.NodeName)
-		case j.FailureReason() == v1alpha1.ReasonCancelled:
+		case j.FailureReason() == v1alpha1.ReasonCancelled && !slices.Contains(nodes, j.Spec.NodeName):
 			nodes = append(nodes, j.Spec.NodeName)
 		}
 		return nil
 	})
+	s.unlisted(w, "jobs", err)
 	slices.Sort(nodes)
-	for _, node := range nodes {
-		gather := func(ctx context.Context) (*nodeFacts, error) {
-			f, err := gatherNode(ctx, api, node)
-			if err == nil && f.policy != nil && slices.Contains(stopped, "policy/"+f.policy.Name) { // it is active by then
-				f.policy.Spec.State = v1alpha1.RolloutActive
-			}
-			return f, err
-		}
-		f, err := gather(ctx)
+	return append(out, decisionsOf(nodes, func(ctx context.Context, node string) (*write, error) {
+		f, err := gatherNode(ctx, api, node)
 		if err != nil {
-			s.say("Not tried again: %s", s.explain(err))
-			continue
+			return nil, err
 		}
-		if len(f.failed(desired.Retry(f.node))) == 0 { // somebody has had it tried again since
-			continue
+		f.activated(stopped)
+		return f.retryStopped(by)
+	})...)
+}
+
+// activated has the policies be active that are by the time at which the retry counts.
+func (f *nodeFacts) activated(names []string) {
+	for _, p := range append(slices.Clone(f.unclear), f.policy) {
+		if p != nil && slices.Contains(names, p.Name) {
+			p.Spec.State = v1alpha1.RolloutActive
 		}
-		if _, err := f.retry(by); err != nil {
-			s.say("Not tried again: %v", err)
-			continue
-		}
-		out = append(out, func(ctx context.Context) (*write, error) {
-			f, err := gather(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return f.retry(by)
-		})
 	}
-	return out, err
+}
+
+// retryStopped decides a retry of what a stop cancelled on the node; nil where somebody has had it tried again since. A retry is for all that
+// failed on a node, so there is none where something else waits for one.
+func (f *nodeFacts) retryStopped(by person) (*write, error) {
+	now := desired.Retry(f.node)
+	stopped, other := false, ""
+	note := func(job string) {
+		if j := f.job(job); j != nil && wasStopped(j) {
+			stopped = true
+		} else {
+			other = job
+		}
+	}
+	for _, d := range f.failed(now) {
+		if d.Status.Failure != nil && !now.Clears(&d.Status.Failure.Request) {
+			note(d.Status.Failure.Job)
+		}
+		for _, image := range d.Spec.Firmware.Images() {
+			for _, j := range desired.Failures(f.jobs, now, d, image) {
+				if !step.Reason(j.FailureReason()).Passing() { // others are tried again without a person
+					note(j.Name)
+				}
+			}
+		}
+	}
+	if by := f.node.Status.HeldBy; by != "" {
+		if j := f.job(by); j == nil || !now.Clears(j.RetryInForce()) {
+			note(by)
+		}
+	}
+	switch {
+	case !stopped:
+		return nil, nil //nolint:nilnil // nothing is to be done
+	case other != "":
+		return nil, fmt.Errorf("node/%s has more to be tried again than what the stop cancelled: job %s. To have all of it tried again: kubectl firmware retry %[1]s", f.node.Name, other)
+	}
+	return f.retry(by)
 }
 
 // stoppedPolicies are those that a stop paused. What somebody paused in another way stays, and is named.
@@ -109,8 +137,8 @@ func (s *session) stoppedPolicies(ctx context.Context, api client.Reader) (stopp
 	err = each(ctx, api, &v1alpha1.RolloutPolicyList{}, nil, func(p *v1alpha1.RolloutPolicy) error {
 		switch {
 		case isActive(p):
-		case p.Spec.State == v1alpha1.RolloutPaused && wasStopped(p, "state"):
-			stopped = append(stopped, "policy/"+p.Name)
+		case p.Spec.State == v1alpha1.RolloutPaused && isStopped(p):
+			stopped = append(stopped, p.Name)
 		default:
 			others = append(others, fmt.Sprintf("policy/%s (%s)", p.Name, p.Spec.State))
 		}

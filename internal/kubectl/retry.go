@@ -2,7 +2,6 @@ package kubectl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,18 +25,13 @@ func (s *session) retryCommand() *cobra.Command {
 			"and does not go on with a rollout that is halted.",
 		Example: "  kubectl firmware retry gpu-017 -m 'cable replaced'\n" +
 			"  kubectl firmware retry --all-held",
-		Args: func(_ *cobra.Command, args []string) error {
-			if (len(args) == 0) != allHeld {
-				return errors.New("name nodes or jobs, such as: kubectl firmware retry gpu-017; or say --all-held")
-			}
-			return nil
-		},
+		Args:              wantOrAll(&allHeld, "nodes or jobs", "kubectl firmware retry gpu-017", "all-held"),
 		ValidArgsFunction: s.completeNames("NodeFirmware", "FirmwareJob"),
 	}
 	c.Flags().BoolVar(&allHeld, "all-held", false, "every node that a failed job keeps out of service")
 	w := writingOf(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		api, err := s.connect()
+		api, by, err := s.begin(c.Context(), w)
 		if err != nil {
 			return err
 		}
@@ -45,31 +39,19 @@ func (s *session) retryCommand() *cobra.Command {
 			if args, err = s.heldNames(c.Context(), api); err != nil || len(args) == 0 {
 				return err
 			}
+			w.others = "Not tried again"
 		}
-		by, err := s.person(c.Context(), w.why)
-		if err != nil {
-			return err
-		}
-		var decisions []decision
-		for _, name := range args {
-			decide := func(ctx context.Context) (*write, error) {
-				node, err := failedNode(ctx, api, name)
-				if err != nil {
-					return nil, err
-				}
-				f, err := gatherNode(ctx, api, node)
-				if err != nil {
-					return nil, err
-				}
-				return f.retry(by)
+		return s.do(c.Context(), w, by, decisionsOf(args, func(ctx context.Context, name string) (*write, error) {
+			node, err := failedNode(ctx, api, name)
+			if err != nil {
+				return nil, err
 			}
-			if _, err := decide(c.Context()); allHeld && err != nil { // the others go on
-				s.say("Not tried again: %s", s.explain(err))
-				continue
+			f, err := gatherNode(ctx, api, node)
+			if err != nil {
+				return nil, err
 			}
-			decisions = append(decisions, decide)
-		}
-		return s.do(c.Context(), w, by, decisions)
+			return f.retry(by)
+		}))
 	}
 	return c
 }
@@ -139,6 +121,13 @@ func (f *nodeFacts) retry(by person) (*write, error) {
 		will += fmt.Sprintf(" A new job takes the node over from job %s, and returns it to service if it succeeds.", n.Status.HeldBy)
 	}
 	for _, d := range failed {
+		if d.Spec.Firmware == nil {
+			continue
+		}
+		if q := f.quarantined(d, d.Spec.Firmware.Digest); q != nil && f.surelyQuarantined(d, d.Spec.Firmware.Digest) == nil {
+			will += fmt.Sprintf(" On %s nothing is flashed if the node is of a policy for which its image is quarantined (%s): kubectl firmware quarantine lift %s.", d.Name,
+				text.Some(quarantine.Policies(q), 3), q.Name)
+		}
 		if d.Status.Failure != nil && d.Status.Failure.Reason == v1alpha1.ReasonRestored {
 			will += fmt.Sprintf(" Other firmware was restored on %s: what is desired there is flashed over it.", d.Name)
 		}
@@ -153,14 +142,14 @@ func (f *nodeFacts) retry(by person) (*write, error) {
 func (f *nodeFacts) mayRetry(held *v1alpha1.FirmwareJob, failed []*v1alpha1.NodeDevice) error {
 	if held == nil {
 		for _, d := range failed {
-			if d.Spec.Firmware == nil || d.Status.IsUnhealthy() || f.quarantined(d, d.Spec.Firmware.Digest) == nil {
+			if d.Spec.Firmware == nil || d.Status.IsUnhealthy() || f.surelyQuarantined(d, d.Spec.Firmware.Digest) == nil {
 				return nil
 			}
 		}
 		if len(failed) == 0 {
 			return nil
 		}
-		return f.keptBy(f.quarantined(failed[0], failed[0].Spec.Firmware.Digest))
+		return f.keptBy(f.surelyQuarantined(failed[0], failed[0].Spec.Firmware.Digest))
 	}
 	wanted := false
 	for _, u := range held.Spec.Task.Devices {
@@ -169,7 +158,7 @@ func (f *nodeFacts) mayRetry(held *v1alpha1.FirmwareJob, failed []*v1alpha1.Node
 			continue
 		}
 		wanted = true
-		if q := f.quarantined(d, u.Digest); q != nil && held.FailedOn(u.Name) {
+		if q := f.surelyQuarantined(d, u.Digest); q != nil && held.FailedOn(u.Name) {
 			return fmt.Errorf("%w. To return the node to service as it is: kubectl firmware release %s", f.keptBy(q), f.node.Name)
 		}
 	}
@@ -204,7 +193,7 @@ func (f *nodeFacts) waitsFor() string {
 // limits says what keeps the node's next job waiting although a person asked for it.
 func (f *nodeFacts) limits() string {
 	if f.policy == nil {
-		return ""
+		return f.maybeLimits()
 	}
 	switch f.policy.Spec.State {
 	case v1alpha1.RolloutPaused, v1alpha1.RolloutAborted:
@@ -215,6 +204,23 @@ func (f *nodeFacts) limits() string {
 		return fmt.Sprintf(" Policy %s has halted the update to %s; to go on with it: kubectl firmware resume policy/%[1]s.", f.policy.Name, text.Some(halted, 3))
 	}
 	return ""
+}
+
+// maybeLimits says which policies would keep the job waiting, where it was not read which one is that of the node.
+func (f *nodeFacts) maybeLimits() string {
+	var keep []string
+	for _, p := range f.unclear {
+		switch halted := haltsOf(p); {
+		case !isActive(p):
+			keep = append(keep, fmt.Sprintf("%s is %s", p.Name, p.Spec.State))
+		case len(halted) > 0 && f.node.Status.HeldBy == "":
+			keep = append(keep, fmt.Sprintf("%s has halted the update to %s", p.Name, text.Some(halted, 3)))
+		}
+	}
+	if len(keep) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" You may not read Nodes, so it is not known whether this waits for its policy: %s.", text.Some(keep, 5))
 }
 
 // haltsOf are the versions to which a policy updates no further node.

@@ -42,16 +42,19 @@ func (f *nodeFacts) lastWritten() ([]*v1alpha1.NodeDevice, error) {
 		return nil, fmt.Errorf("node/%s is held by job %s, which is gone, so that it is not known what was written. Name devices: kubectl firmware get --node %[1]s", f.node.Name, f.node.Status.HeldBy)
 	}
 	for i := len(f.jobs) - 1; i >= 0 && job == nil; i-- {
-		if j := &f.jobs[i]; j.Ended() && len(written(j)) > 0 {
+		if j := &f.jobs[i]; j.Ended() && j.Spec.Task.Type != v1alpha1.JobTypeSteps && len(written(j)) > 0 { // no restore undoes steps
 			job = j
 		}
 	}
 	if job == nil {
 		return nil, fmt.Errorf("no job that is kept has written to node/%s, so that there is nothing to go back to. To name a device: kubectl firmware get --node %[1]s", f.node.Name)
 	}
+	if !job.Held() && is(job.Status.Conditions, v1alpha1.ConditionRolledBack) {
+		return nil, fmt.Errorf("job/%s has brought back what ran before already. To go further back: kubectl firmware restore DEVICE --version VERSION", job.Name)
+	}
 	var out []*v1alpha1.NodeDevice
 	for _, d := range f.devices {
-		if slices.Contains(concernedBy(job), d.Name) || job.Held() && d.Status.IsUnhealthy() {
+		if f.concerns(job, d.Name) || job.Held() && d.Status.IsUnhealthy() {
 			out = append(out, d)
 		}
 	}

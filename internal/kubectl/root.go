@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -104,8 +105,9 @@ func (s *session) connect() (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.config, s.api = config, api
-	return api, nil
+	// A field that the definitions there do not have would be left out of what is written, and the command would say that it was.
+	s.config, s.api = config, client.WithFieldValidation(api, metav1.FieldValidationStrict)
+	return s.api, nil
 }
 
 // width of the terminal that is written to, in characters; 0 where there is none.

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,14 +43,14 @@ func (s *session) stopCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		w.others = "Not stopped"
 		policies, err := s.policies(c.Context(), api, isActive)
-		if err != nil {
-			return err
-		}
+		s.unlisted(w, "policies", err)
 		decisions := decisionsOf(policies, func(ctx context.Context, name string) (*write, error) {
-			p, err := object[*v1alpha1.RolloutPolicy](ctx, api, "policy", name)
+			p := &v1alpha1.RolloutPolicy{}
+			err := api.Get(ctx, client.ObjectKey{Name: strings.TrimPrefix(name, "policy/")}, p)
 			if err != nil || !isActive(p) {
-				return nil, err
+				return nil, client.IgnoreNotFound(err)
 			}
 			one, err := pause(p)
 			if err != nil {
@@ -60,60 +61,110 @@ func (s *session) stopCommand() *cobra.Command {
 			return one, nil
 		})
 		jobs, left, err := jobsToStop(c.Context(), api, running)
-		if err != nil {
-			return err
-		}
+		s.unlisted(w, "jobs", err)
 		for _, j := range left {
 			s.say("Job %s on %s goes on: it has written firmware. %s To end it too: kubectl firmware stop --running", j.Name, j.Spec.NodeName, atStep(j))
 		}
-		decisions = append(decisions, decisionsOf(jobs, func(ctx context.Context, name string) (*write, error) {
-			j := &v1alpha1.FirmwareJob{}
-			err := api.Get(ctx, client.ObjectKey{Name: name}, j)
-			if err != nil || !isToStop(j, running) {
-				return nil, client.IgnoreNotFound(err)
-			}
-			one, err := cancel(j, v1alpha1.JobCancel{})
-			if err != nil {
-				return nil, err
-			}
-			one.manager = stopper
-			return one, nil
-		})...)
-		if len(decisions) == 0 {
-			s.say("Nothing is to be stopped.")
-			return nil
+		for _, known := range jobs {
+			decisions = append(decisions, known.stop(api, running))
 		}
-		if err := s.do(c.Context(), w, by, decisions); err != nil || w.isDryRun() {
+		if err := s.do(c.Context(), w, by, decisions); err != nil || w.isDryRun() || len(decisions) == 0 {
 			return err
 		}
 		late, _, err := jobsToStop(c.Context(), api, running)
 		if len(late) > 0 {
-			s.say("Admitted before its policy was paused, and not cancelled: %s. To end that too, type the command again", text.Some(late, 5))
+			var names []string
+			for _, j := range late {
+				names = append(names, j.job.Name)
+			}
+			s.say("Admitted before its policy was paused, and not cancelled: %s. To end that too, type the command again", text.Some(names, 5))
 		}
 		return err
 	}
 	return c
 }
 
-// wasStopped reports whether a stop set that field of an object.
-func wasStopped(o client.Object, field string) bool {
-	return slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
-		return m.Manager == stopper && m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+field+`"`)
-	})
+// unlisted says that there may be more than what the verb goes on with.
+func (s *session) unlisted(w *writing, what string, err error) {
+	if err != nil {
+		w.unread++
+		s.say("The %s were not read, and may be more than what follows: %s", what, s.explain(err))
+	}
 }
 
-// jobsToStop are the names of jobs to be cancelled, and the jobs that are left to their end.
-func jobsToStop(ctx context.Context, api client.Reader, running bool) (names []string, left []*v1alpha1.FirmwareJob, err error) {
+// isStopped reports whether a policy is paused because of a stop alone: nobody has set its state since, or as well.
+func isStopped(o client.Object) bool { return slices.Equal(ownersOf(o, "state"), []string{stopper}) }
+
+// wasStopped reports whether a stop cancelled the job. A cancellation cannot be taken back, and a person can only hurry it.
+func wasStopped(j *v1alpha1.FirmwareJob) bool {
+	return j.Spec.Cancel != nil && slices.Contains(ownersOf(j, "cancel"), stopper)
+}
+
+// ownersOf are the field managers of a field of the spec of an object.
+func ownersOf(o client.Object, field string) (out []string) {
+	for _, m := range o.GetManagedFields() {
+		var of struct {
+			Spec map[string]json.RawMessage `json:"f:spec"`
+		}
+		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &of) != nil {
+			continue
+		}
+		if _, has := of.Spec["f:"+field]; has && !slices.Contains(out, m.Manager) {
+			out = append(out, m.Manager)
+		}
+	}
+	return out
+}
+
+// jobToStop is a job that a stop cancels, with the jobs of its node.
+type jobToStop struct {
+	job *v1alpha1.FirmwareJob
+	of  *nodeFacts
+}
+
+// jobsToStop are the jobs to be cancelled, and those that are left to their end. All come from one list, because a large fleet has many.
+func jobsToStop(ctx context.Context, api client.Reader, running bool) (out []*jobToStop, left []*v1alpha1.FirmwareJob, err error) {
+	nodes := map[string]*nodeFacts{}
 	err = each(ctx, api, &v1alpha1.FirmwareJobList{}, nil, func(j *v1alpha1.FirmwareJob) error {
+		of := nodes[j.Spec.NodeName]
+		if of == nil {
+			of = &nodeFacts{node: &v1alpha1.NodeFirmware{}}
+			nodes[j.Spec.NodeName] = of
+		}
+		if j.Failed() { // it says whether the node was held before
+			of.jobs = append(of.jobs, v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: j.Name}, Status: v1alpha1.FirmwareJobStatus{Conditions: j.Status.Conditions}})
+		}
 		switch {
 		case isToStop(j, running):
-			names = append(names, j.Name)
+			out = append(out, &jobToStop{j, of})
 		case isToStop(j, true):
 			left = append(left, j)
 		}
 		return nil
 	})
-	return names, left, err
+	return out, left, err
+}
+
+// stop decides the cancellation of the job as it was listed, and reads it again where it has changed since.
+func (k *jobToStop) stop(api client.Client, running bool) decision {
+	listed := true
+	return func(ctx context.Context) (*write, error) {
+		if !listed {
+			if err := api.Get(ctx, client.ObjectKeyFromObject(k.job), k.job); err != nil {
+				return nil, client.IgnoreNotFound(err)
+			}
+		}
+		listed = false
+		if !isToStop(k.job, running) {
+			return nil, nil //nolint:nilnil // nothing is to be done
+		}
+		one, err := k.of.cancel(k.job, v1alpha1.JobCancel{})
+		if err != nil {
+			return nil, err
+		}
+		one.manager = stopper
+		return one, nil
+	}
 }
 
 // isToStop reports whether a stop cancels the job: it is admitted, no cancellation would come too late, and it has written nothing, or those

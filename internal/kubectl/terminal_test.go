@@ -153,7 +153,7 @@ func TestWaiting(t *testing.T) {
 		require.NoError(t, env.Client.Status().Update(t.Context(), j))
 	}
 	job(func(s *v1alpha1.FirmwareJobStatus) {
-		s.Steps = []v1alpha1.JobStep{{Name: "archive", State: v1alpha1.StepSucceeded}, {Name: "flash", Device: "gpu-3-nic", State: v1alpha1.StepRunning, ProgressPercent: new(int32(62))},
+		s.Steps = []v1alpha1.JobStep{{Name: "archive", State: v1alpha1.StepSucceeded, Attempt: 1}, {Name: "flash", Device: "gpu-3-nic", State: v1alpha1.StepRunning, Attempt: 1, ProgressPercent: new(int32(62))},
 			{Name: "verify", State: v1alpha1.StepPending}, {Name: "health", State: v1alpha1.StepPending}}
 	})
 	o := newTerminal(t, 80)

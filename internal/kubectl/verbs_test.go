@@ -233,7 +233,7 @@ func TestAStopIsUndone(t *testing.T) {
 	}
 	early := read(t, env, "gpu-4-1a2b3c4d", &v1alpha1.FirmwareJob{}) // is admitted, and archives
 	early.Status.Conditions = []metav1.Condition{condition(v1alpha1.ConditionAdmitted, v1alpha1.ReasonAdmitted, "")}
-	early.Status.Steps = []v1alpha1.JobStep{{Name: "archive", State: v1alpha1.StepRunning, Device: "gpu-4-nic"}, {Name: "flash", State: v1alpha1.StepPending, Device: "gpu-4-nic"}}
+	early.Status.Steps = []v1alpha1.JobStep{{Name: "archive", State: v1alpha1.StepRunning, Device: "gpu-4-nic", Attempt: 1}, {Name: "flash", State: v1alpha1.StepPending, Device: "gpu-4-nic"}}
 	require.NoError(t, env.Client.Status().Update(t.Context(), early))
 	_, said, code := shell(t, access, "pause", "storage", "--yes")
 	require.Zero(t, code, said)
@@ -254,6 +254,7 @@ func TestAStopIsUndone(t *testing.T) {
 	ended.Status.Conditions = append(ended.Status.Conditions, condition(v1alpha1.ConditionFailed, v1alpha1.ReasonCancelled, "A person cancelled it."))
 	ended.Status.Request = new("")
 	require.NoError(t, env.Client.Status().Update(t.Context(), ended))
+	require.NoError(t, env.Client.Patch(t.Context(), read(t, env, quarantined, &v1alpha1.FirmwareQuarantine{}), patch(`{"spec":{"state":"Confirmed"}}`)))
 	out, said, code = shell(t, access, "resume", "--yes", "-m", "it was a switch")
 	require.Zero(t, code, said)
 	assert.Equal(t, "policy/default: resumed\npolicy/gpu: resumed\n", out)
@@ -425,7 +426,7 @@ func TestJobsOfAPerson(t *testing.T) {
 	assert.Regexp(t, `^Error: job/gpu-2-restore-\w{5} does that already\.`, said)
 
 	held := read(t, env, "gpu-2-1a2b3c4d", &v1alpha1.FirmwareJob{})
-	held.Status.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepSucceeded, Device: "gpu-2-nic"}, {Name: "flash", State: v1alpha1.StepFailed, Device: "gpu-2-other"}}
+	held.Status.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepSucceeded, Device: "gpu-2-nic", Attempt: 1}, {Name: "flash", State: v1alpha1.StepFailed, Device: "gpu-2-other", Attempt: 1}}
 	require.NoError(t, env.Client.Status().Update(t.Context(), held))
 	other := device("gpu-2", "other", v1alpha1.ClassNIC, "22.39.2048")
 	put(t, env.Client, other)

@@ -46,6 +46,9 @@ func (s *session) waitCommand() *cobra.Command {
 	}
 	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait; 0 for as long as it takes")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if timeout < 0 {
+			return fmt.Errorf("--timeout %s: want 0, for as long as it takes, or more", timeout)
+		}
 		api, err := s.connect()
 		if err != nil {
 			return err
@@ -97,22 +100,22 @@ func (s *session) wait(ctx context.Context, api client.Reader, o client.Object, 
 // look reads the object again. An API server that does not answer is asked again.
 func (s *session) look(ctx context.Context, api client.Reader, o client.Object) (progress, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(o), o)
-	switch {
-	case apierrors.IsNotFound(err):
+	if apierrors.IsNotFound(err) && !isMissingKind(err) {
 		return progress{}, fmt.Errorf("%s is gone", named(o))
-	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return progress{}, err
-	case err != nil:
-		return progress{says: s.explain(err)}, nil
 	}
 	var jobs []*v1alpha1.FirmwareJob
-	if n, is := o.(*v1alpha1.NodeFirmware); is {
+	if n, is := o.(*v1alpha1.NodeFirmware); is && err == nil {
 		g := &gathering{ctx: ctx, api: api}
-		if jobs = g.jobsOf(n.Name); g.err != nil {
-			return progress{says: s.explain(g.err)}, nil
-		}
+		jobs = g.jobsOf(n.Name)
+		err = g.err
 	}
-	return progressOf(o, jobs)
+	switch {
+	case err == nil:
+		return progressOf(o, jobs)
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), isMissingKind(err), meta.IsNoMatchError(err): // no later answer is another one
+		return progress{}, err
+	}
+	return progress{says: s.explain(err)}, nil
 }
 
 // ended says how it ended.
@@ -128,7 +131,7 @@ func (s *session) ended(o client.Object, p progress) error {
 	return err
 }
 
-// progressOf says how far an object is. Jobs are those of a node, the newest first.
+// progressOf says how far an object is. Jobs are those of a node.
 func progressOf(o client.Object, jobs []*v1alpha1.FirmwareJob) (progress, error) {
 	switch o := o.(type) {
 	case *v1alpha1.FirmwareJob:
@@ -173,13 +176,7 @@ func byCondition(conditions []metav1.Condition, kind string, current bool) progr
 
 func progressOfJob(j *v1alpha1.FirmwareJob) progress {
 	p := progress{end: j.Ended(), well: j.Ended() && !j.Failed()}
-	c := deciding(j.Status.Conditions)
-	if failed := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); j.Failed() && failed != nil {
-		c = *failed
-	} else if !j.MayBegin() {
-		c = waiting(j, c)
-	}
-	said, ways := wayout.Ways(c.Message)
+	said, ways := wayout.Ways(decidingOf(j).Message)
 	p.says = said
 	if len(ways) > 0 {
 		p.next = ways[0].Typed()
@@ -204,14 +201,12 @@ func progressOfJob(j *v1alpha1.FirmwareJob) progress {
 
 // progressOfNode is that of its job, or of what is to be done. A node that is held is done for, unless a person asked for a retry or a release.
 func progressOfNode(n *v1alpha1.NodeFirmware, jobs []*v1alpha1.FirmwareJob) progress {
-	for _, j := range jobs {
-		if !j.Ended() {
-			p := progressOfJob(j)
-			if !j.MayBegin() {
-				p.says = "Job " + j.Name + " waits: " + p.says
-			}
-			return p
+	if j := unended(jobs); j != nil {
+		p := progressOfJob(j)
+		if !j.MayBegin() {
+			p.says = "Job " + j.Name + " waits: " + p.says
 		}
+		return p
 	}
 	p := byCondition(n.Status.Conditions, v1alpha1.ConditionReady, n.Status.ObservedGeneration >= n.Generation)
 	if n.Status.HeldBy == "" {

@@ -3,7 +3,6 @@ package kubectl
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,12 +93,7 @@ func (s *session) whyCommand() *cobra.Command {
 		Short: "Say why a node, a device or a job is as it is, what led there, and what to type next",
 		Example: "  kubectl firmware why gpu-017\n" +
 			"  kubectl firmware why policy/gpu",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("name one object, such as: kubectl firmware why gpu-017")
-			}
-			return nil
-		},
+		Args:              wantOne("kubectl firmware why gpu-017"),
 		ValidArgsFunction: s.completeNames("NodeFirmware", "FirmwareJob", "NodeDevice"),
 	}
 	out := outputOf(c, false)
@@ -130,6 +124,7 @@ func lookUp(ctx context.Context, api client.Reader, named string) (client.Object
 		name = named
 	}
 	var tried, kinds, short []string
+	var unread error
 	for _, k := range askable {
 		if slash && !slices.Contains(k.words, word) || !slash && !k.bare {
 			continue
@@ -139,7 +134,10 @@ func lookUp(ctx context.Context, api client.Reader, named string) (client.Object
 		if err == nil {
 			return o, nil
 		}
-		if !apierrors.IsNotFound(err) || isMissingKind(err) {
+		switch {
+		case apierrors.IsForbidden(err) && !slash: // it may be of another kind, which may be read
+			unread = cmp.Or(unread, err)
+		case !apierrors.IsNotFound(err) || isMissingKind(err):
 			return nil, err
 		}
 		tried, kinds, short = append(tried, k.words[0]), append(kinds, k.kind), append(short, k.words[2])
@@ -147,10 +145,13 @@ func lookUp(ctx context.Context, api client.Reader, named string) (client.Object
 	if tried == nil {
 		return nil, fmt.Errorf("%q: there is no kind %q; name a node, device, job, policy, template, source, quarantine or catalog", named, word)
 	}
+	if unread != nil {
+		return nil, unread
+	}
 	var known []string
 	for _, kind := range kinds {
 		names, err := namesOf(ctx, api, kind)
-		if err != nil {
+		if err != nil && !apierrors.IsForbidden(err) { // who may not list them is told without the nearest name
 			return nil, err
 		}
 		known = append(known, names...)
@@ -163,6 +164,8 @@ type gathering struct {
 	ctx context.Context
 	api client.Reader
 	err error
+	// hidden says that a Node may not be read.
+	hidden bool
 }
 
 func (g *gathering) get(o client.Object, name string) bool {
@@ -260,14 +263,20 @@ func (e *Explanation) link() Link { return Link{e.Of, e.Reason, e.Sentence, e.Ne
 func (g *gathering) node(n *v1alpha1.NodeFirmware) *Explanation {
 	c := deciding(n.Status.Conditions)
 	jobs := g.jobsOf(n.Name)
-	for _, j := range jobs {
-		if n.Status.HeldBy == j.Name || n.Status.HeldBy == "" && !j.Ended() {
-			e := g.job(j)
-			if n.Status.HeldBy == "" && !j.MayBegin() { // what the job waits for is why the node is as it is
-				c = waiting(j, c)
-			}
-			return explanation("node/"+n.Name, c, append(e.Chain, e.link()))
+	at := slices.IndexFunc(jobs, func(j *v1alpha1.FirmwareJob) bool { return n.Status.HeldBy == j.Name })
+	job := unended(jobs)
+	if n.Status.HeldBy != "" {
+		job = nil
+	}
+	if at >= 0 {
+		job = jobs[at]
+	}
+	if job != nil {
+		e := g.job(job)
+		if n.Status.HeldBy == "" && !job.MayBegin() { // what the job waits for is why the node is as it is
+			c = waiting(job, c)
 		}
+		return explanation("node/"+n.Name, c, append(e.Chain, e.link()))
 	}
 	var chain []Link
 	g.eachDevice(n.Name, func(d *v1alpha1.NodeDevice) {
@@ -332,6 +341,18 @@ func (g *gathering) job(j *v1alpha1.FirmwareJob) *Explanation {
 	return explanation("job/"+j.Name, c, chain)
 }
 
+// decidingOf is the condition that says most about a job: how it failed, or else what it waits for, or else what it does.
+func decidingOf(j *v1alpha1.FirmwareJob) metav1.Condition {
+	c := deciding(j.Status.Conditions)
+	if failed := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); j.Failed() {
+		return *failed
+	}
+	if !j.Ended() && !j.MayBegin() {
+		return waiting(j, c)
+	}
+	return c
+}
+
 // waiting is why a job is not admitted.
 func waiting(j *v1alpha1.FirmwareJob, otherwise metav1.Condition) metav1.Condition {
 	if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil {
@@ -393,6 +414,7 @@ func (g *gathering) policyOf(node string) *v1alpha1.RolloutPolicy {
 	n := &corev1.Node{}
 	switch err := g.api.Get(g.ctx, client.ObjectKey{Name: node}, n); {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		g.hidden = apierrors.IsForbidden(err)
 		return nil // a viewer need not see Nodes; the job says what it waits for
 	case err != nil:
 		g.err = fmt.Errorf("read node %s: %w", node, err)

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,6 +52,11 @@ type write struct {
 	manager string
 }
 
+// changes reports whether the write changes that object.
+func (w *write) changes(o client.Object) bool {
+	return w.old != nil && named(w.old) == named(o)
+}
+
 // decision reads what a write depends on and decides it; nil for none. It is made again where an object has changed before the write.
 type decision func(ctx context.Context) (*write, error)
 
@@ -76,6 +84,10 @@ type writing struct {
 	yes         bool
 	dryRun, why string
 	out         *output
+	// others says of an object that nothing is done to it, where the verb is about all there is; empty where objects are named.
+	others string
+	// unread counts what could not be listed.
+	unread int
 }
 
 func writingOf(c *cobra.Command) *writing {
@@ -108,25 +120,41 @@ func (s *session) person(ctx context.Context, why string) (person, error) {
 	return person{cmp.Or(review.Status.UserInfo.Username, "a person"), strings.Join(strings.Fields(why), " "), s.now()}, nil
 }
 
-// do makes the decisions, asks once, and writes. What is refused ends it before anything is written. A write that fails does not keep the
-// others from being tried.
+// do makes the decisions, asks once, and writes. What is refused, or could not be read, ends it before anything is written, but where the verb is
+// about all there is: then the others go on. A write that fails does not keep the others from being tried.
 func (s *session) do(ctx context.Context, w *writing, by person, decisions []decision) error {
-	if err := w.check(); err != nil {
-		return err
-	}
 	var writes []*write
+	unread := w.unread
 	for _, decide := range decisions {
 		one, err := decide(ctx)
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && w.others == "":
 			return err
+		case err != nil:
+			s.say("%s: %s", w.others, s.explain(err))
+			if isUnread(err) {
+				unread++
+			}
+		}
+		if one != nil && one.old != nil && slices.ContainsFunc(writes, func(o *write) bool { return o != nil && o.changes(one.old) }) {
+			one = nil // it was named twice, or by a job of it
 		}
 		writes = append(writes, one)
 	}
-	if err := s.agree(ctx, w, writes); err != nil {
+	failed, tried, err := []error{}, 0, error(nil)
+	if slices.ContainsFunc(writes, func(one *write) bool { return one != nil }) {
+		err = s.agree(ctx, w, writes)
+	} else if unread == 0 {
+		s.say("Nothing is to be done.")
+	}
+	if err != nil {
 		return err
 	}
-	var failed []error
-	tried := 0
+	signal.Ignore(syscall.SIGPIPE) // what was agreed to is done to its end, also where nobody reads on
+	defer signal.Reset(syscall.SIGPIPE)
+	var unprinted error
 	for i, one := range writes {
 		if one == nil {
 			continue
@@ -134,7 +162,7 @@ func (s *session) do(ctx context.Context, w *writing, by person, decisions []dec
 		tried++
 		done, err := s.write(ctx, w, one, decisions[i])
 		if err == nil && done != nil {
-			err = s.written(ctx, w, done, by)
+			unprinted = cmp.Or(s.written(ctx, w, done, by), unprinted)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -143,7 +171,12 @@ func (s *session) do(ctx context.Context, w *writing, by person, decisions []dec
 			failed = append(failed, err)
 		}
 	}
-	if tried == 1 || len(failed) == 0 {
+	switch {
+	case len(failed) == 0 && unprinted != nil:
+		return fmt.Errorf("print what was written: %w", unprinted)
+	case len(failed) == 0 && unread > 0:
+		return fmt.Errorf("what was not read is as it was: %s", text.Quantity(unread, "read failed", "reads failed"))
+	case tried == 1 && unread == 0 || len(failed) == 0:
 		return errors.Join(failed...)
 	}
 	for _, err := range failed { // each may want something else
@@ -241,39 +274,30 @@ func (s *session) send(ctx context.Context, w *writing, one *write) error {
 	return s.api.Patch(ctx, one.changed, client.MergeFrom(first), options...)
 }
 
-// written prints what was written, and leaves an event.
+// written leaves an event, and prints what was written.
 func (s *session) written(ctx context.Context, w *writing, one *write, by person) error {
+	suffix := " (server dry run)"
+	if !w.isDryRun() {
+		suffix = ""
+		if err := s.leaveEvent(ctx, one, by); err != nil {
+			s.say("No event says who did it: %s", s.explain(err))
+		}
+	}
 	p, err := w.out.printer()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case p != nil:
-		one.changed.SetManagedFields(nil)
-		gvk, err := s.api.GroupVersionKindFor(one.changed)
-		if err != nil {
-			return err
-		}
-		one.changed.GetObjectKind().SetGroupVersionKind(gvk)
-		err = p.PrintObj(one.changed, s.Out)
-		if err != nil {
-			return err
-		}
-	default:
-		suffix := ""
-		if w.isDryRun() {
-			suffix = " (server dry run)"
-		}
-		if _, err := fmt.Fprintf(s.Out, "%s: %s%s\n", named(one.changed), one.did, suffix); err != nil {
-			return err
-		}
 	}
-	if w.isDryRun() {
-		return nil
+	if p == nil {
+		_, err := fmt.Fprintf(s.Out, "%s: %s%s\n", named(one.changed), one.did, suffix)
+		return err
 	}
-	if err := s.leaveEvent(ctx, one, by); err != nil {
-		s.say("No event says who did it: %s", s.explain(err))
+	one.changed.SetManagedFields(nil)
+	gvk, err := s.api.GroupVersionKindFor(one.changed)
+	if err != nil {
+		return err
 	}
-	return nil
+	one.changed.GetObjectKind().SetGroupVersionKind(gvk)
+	return p.PrintObj(one.changed, s.Out)
 }
 
 // leaveEvent has the object say who did what to it, and why. Events of what has no namespace are in the namespace default.
@@ -302,11 +326,21 @@ func named(o client.Object) string {
 // copyOf is a deep copy of an object, to be changed.
 func copyOf[O client.Object](o O) O { return o.DeepCopyObject().(O) }
 
-// wantOne, and wantSome, say what a verb wants where its arguments are not that.
+// wantOne, wantOrAll and wantSome say what a verb wants where its arguments are not that.
 func wantOne(example string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return errors.New("name one object, such as: " + example)
+		}
+		return nil
+	}
+}
+
+// wantOrAll wants names, or the flag that says all.
+func wantOrAll(everything *bool, what, example, flag string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if (len(args) == 0) != *everything {
+			return fmt.Errorf("name %s, such as: %s; or say --%s", what, example, flag)
 		}
 		return nil
 	}
@@ -348,8 +382,11 @@ func silent(n *v1alpha1.NodeFirmware) string {
 	return ""
 }
 
-// begin connects, and finds out who writes.
+// begin checks the flags of a verb that writes, connects, and finds out who writes.
 func (s *session) begin(ctx context.Context, w *writing) (client.Client, person, error) {
+	if err := w.check(); err != nil {
+		return nil, person{}, err
+	}
 	api, err := s.connect()
 	if err != nil {
 		return nil, person{}, err

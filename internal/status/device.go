@@ -89,7 +89,11 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 		return ready(v1alpha1.ReasonNotAssigned, "No template or pin assigns firmware to the device.")
 	case plan.UpToDate:
 		if f.Settings != nil {
-			return settingsReady(f, nil) // what is blocked may be its firmware, which runs
+			blocked := active(old, v1alpha1.ConditionBlocked)
+			if blocked != nil && blocked.Reason != v1alpha1.ReasonQuarantined { // of an image, which runs
+				blocked = nil
+			}
+			return settingsReady(f, blocked)
 		}
 		return ready(v1alpha1.ReasonUpToDate, upToDate(f))
 	case plan.Differs:

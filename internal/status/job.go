@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -229,6 +230,18 @@ func jobFailed(f JobFacts) []Condition {
 		return append(stalled(reason, message+" To try again: "+retry), failed)
 	}
 	return append(stalled(reason, message), failed)
+}
+
+// SupersededBy is the job that took the node over from a failed one, as jobFailed says it; empty for none.
+func SupersededBy(j *v1alpha1.FirmwareJob) string {
+	c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionReady)
+	if c == nil || c.Reason != v1alpha1.ReasonSuperseded {
+		return ""
+	}
+	if words := strings.Fields(c.Message); len(words) > 1 && words[0] == "Job" {
+		return words[1]
+	}
+	return ""
 }
 
 // blamesNobody reports whether the node is unhealthy, and no image explains it.

@@ -263,3 +263,16 @@ func TestSlowBootIsSaid(t *testing.T) {
 	assert.Equal(t, metav1.ConditionTrue, c.Status)
 	assert.Contains(t, c.Message, "as healthy as before it. The node took 5m20s to boot")
 }
+
+func TestAHeldJobNamesTheOneThatTookItsNodeOver(t *testing.T) {
+	failure := &step.Failure{Reason: step.WriteFailed, Message: "exit code 1", Step: "flash"}
+	for want, f := range map[string]status.JobFacts{
+		"next": {Outcome: step.Failed, Failure: failure, SupersededBy: "next"},
+		"":     {Outcome: step.Failed, Failure: failure, Released: true},
+	} {
+		j := &v1alpha1.FirmwareJob{}
+		assert.Empty(t, status.SupersededBy(j))
+		j.Status.Conditions = status.Job(f, nil, 1, time.Unix(0, 0))
+		assert.Equal(t, want, status.SupersededBy(j))
+	}
+}

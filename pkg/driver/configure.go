@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -35,10 +34,17 @@ type Configurer interface {
 
 // Configuration is what a device is told to be.
 type Configuration struct {
+	// Set has the default of a parameter that is to be reset, as inventory.Unlisted returns it.
 	Set []inventory.Setting
-	// Reset names parameters that get their defaults; those that a device is to have reset because nobody declared them are
-	// inventory.Unlisted. None is set as well.
-	Reset []string
+}
+
+// Names are those of the settings, in their order.
+func (c Configuration) Names() []string {
+	names := make([]string, len(c.Set))
+	for i, s := range c.Set {
+		names[i] = s.Name
+	}
+	return names
 }
 
 // Supplement is a Driver of settings that the kernel has of a device, whichever driver reads and writes its firmware, if any does.
@@ -112,29 +118,13 @@ func (SettingsOnly) Activate(context.Context, inventory.Identity, inventory.Acti
 	return 0, errSettingsOnly
 }
 
-// Resolve returns the settings that the configuration means for a device with these parameters, which are all that it has: those that are
-// set, and the defaults of those that are reset. It returns a *RejectedError that names all that is wrong when the device does not take them.
-func (c Configuration) Resolve(all []inventory.Parameter) ([]inventory.Setting, error) {
-	settings := slices.Clone(c.Set)
-	var problems []error
-	for _, name := range c.Reset {
-		s := inventory.Setting{Name: name}
-		if p := inventory.FindParameter(all, name); p != nil {
-			if !p.Default.Known {
-				problems = append(problems, fmt.Errorf("%s cannot be reset: the device does not say what its default is; declare a value for it", name))
-				continue
-			}
-			s.Value = p.Default.Value
-		}
-		settings = append(settings, s)
+// Check returns a *RejectedError that names all that is wrong when a device with these parameters, which are all that it has, does not take the
+// configuration.
+func (c Configuration) Check(all []inventory.Parameter) error {
+	if err := inventory.CheckSettings(c.Set, all); err != nil {
+		return rejectSettings(err)
 	}
-	if err := inventory.CheckSettings(settings, all); err != nil {
-		problems = append(problems, err)
-	}
-	if len(problems) > 0 {
-		return nil, rejectSettings(errors.Join(problems...))
-	}
-	return settings, nil
+	return nil
 }
 
 // rejectSettings returns a *RejectedError about settings.

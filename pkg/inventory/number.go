@@ -1,6 +1,10 @@
 package inventory
 
-import "fmt"
+import (
+	"fmt"
+	"math/big"
+	"strings"
+)
 
 // NumberFormats are the ways in which fwupd spells a version that is a number of 32 bits, by its own names for them.
 var NumberFormats = [...]string{
@@ -44,4 +48,48 @@ func SpellNumber(format string, n uint32) string {
 		return three(bits(22, 10), bits(10, 12), bits(0, 10))
 	}
 	return ""
+}
+
+// coded splits what is spelled as TEXT, NUMBER or TEXT(NUMBER).
+func coded(s string) (word string, code *big.Int) {
+	s = strings.TrimSpace(s)
+	if n := ParseNumber(s); n != nil {
+		return "", n
+	}
+	if head, tail, ok := strings.Cut(s, "("); ok && strings.HasSuffix(tail, ")") {
+		if n := ParseNumber(strings.TrimSuffix(tail, ")")); n != nil {
+			return head, n
+		}
+	}
+	return s, nil
+}
+
+// maxDigits bounds what is taken for a number.
+const maxDigits = 64
+
+// ParseNumber reads a number as all settings spell it: in decimal digits, or in hexadecimal ones after 0x, with blanks around it. It is nil for
+// anything else. A leading 0 does not make it octal.
+func ParseNumber(s string) *big.Int {
+	s = strings.TrimSpace(s)
+	digits, base := strings.TrimPrefix(s, "-"), 10
+	if hex, ok := strings.CutPrefix(strings.ToLower(digits), "0x"); ok {
+		digits, base = hex, 16
+	}
+	if digits == "" || len(digits) > maxDigits || strings.Trim(strings.ToLower(digits), "0123456789abcdef"[:base]) != "" {
+		return nil
+	}
+	n, _ := new(big.Int).SetString(digits, base)
+	if strings.HasPrefix(s, "-") {
+		n.Neg(n)
+	}
+	return n
+}
+
+// DecimalOf is the number of a value, as a tool takes it: in decimal digits, and without the text of TEXT(NUMBER), which a version of the tool may
+// spell otherwise. A value without a number of 64 bits is returned as it is, without the blanks around it.
+func DecimalOf(value string) string {
+	if _, n := coded(value); n != nil && (n.IsInt64() || n.IsUint64()) {
+		return n.String()
+	}
+	return strings.TrimSpace(value)
 }

@@ -100,7 +100,7 @@ type Spelling int
 const (
 	// SpelledExactly has one spelling for each value.
 	SpelledExactly Spelling = iota
-	// SpelledAsNumber has those of a number, in decimal or with 0x in hexadecimal digits.
+	// SpelledAsNumber has those of a number; see ParseNumber.
 	SpelledAsNumber
 	// SpelledWithCode has a text, a number, or both as in True(1). Those with numbers are the same if the numbers are, because versions of a
 	// tool spell texts otherwise; the case of texts is ignored.
@@ -171,7 +171,7 @@ func (s Spelling) Same(a, b string) bool {
 	switch s {
 	case SpelledExactly:
 	case SpelledAsNumber:
-		x, y := number(a), number(b)
+		x, y := ParseNumber(a), ParseNumber(b)
 		if x != nil && y != nil {
 			return x.Cmp(y) == 0
 		}
@@ -187,40 +187,6 @@ func (s Spelling) Same(a, b string) bool {
 	return a == b
 }
 
-// coded splits what is spelled as TEXT, NUMBER or TEXT(NUMBER).
-func coded(s string) (word string, code *big.Int) {
-	s = strings.TrimSpace(s)
-	if n := number(s); n != nil {
-		return "", n
-	}
-	if head, tail, ok := strings.Cut(s, "("); ok && strings.HasSuffix(tail, ")") {
-		if n := number(strings.TrimSuffix(tail, ")")); n != nil {
-			return head, n
-		}
-	}
-	return s, nil
-}
-
-// maxDigits bounds what is taken for a number.
-const maxDigits = 64
-
-// number reads a decimal number, or a hexadecimal one after 0x; nil for anything else. A leading 0 does not make it octal.
-func number(s string) *big.Int {
-	s = strings.TrimSpace(s)
-	digits, base := strings.TrimPrefix(s, "-"), 10
-	if hex, ok := strings.CutPrefix(strings.ToLower(digits), "0x"); ok {
-		digits, base = hex, 16
-	}
-	if digits == "" || len(digits) > maxDigits || strings.Trim(strings.ToLower(digits), "0123456789abcdef"[:base]) != "" {
-		return nil
-	}
-	n, _ := new(big.Int).SetString(digits, base)
-	if strings.HasPrefix(s, "-") {
-		n.Neg(n)
-	}
-	return n
-}
-
 // FindParameter returns the parameter of that name, or nil.
 func FindParameter(all []Parameter, name string) *Parameter {
 	i := slices.IndexFunc(all, func(p Parameter) bool { return p.Name == name })
@@ -228,6 +194,17 @@ func FindParameter(all []Parameter, name string) *Parameter {
 		return nil
 	}
 	return &all[i]
+}
+
+// Asked returns the parameters of the names and those that they set, or all where none is named.
+func Asked(all []Parameter, names ...string) []Parameter {
+	asked := slices.Clone(names)
+	for _, name := range names {
+		if p := FindParameter(all, name); p != nil {
+			asked = append(asked, p.Sets...)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(p Parameter) bool { return len(names) > 0 && !slices.Contains(asked, p.Name) })
 }
 
 // Unlisted returns the settings that give all parameters their defaults which are not declared, in their order: those that no declared
@@ -357,7 +334,10 @@ func (d Domain) refuses(s Spelling, value string) string {
 		return strings.Join(nearest(value, d.Values), ", ") + more(len(d.Values)-few)
 	}
 	if d.Number != nil {
-		_, n := coded(value)
+		n := ParseNumber(value)
+		if s == SpelledWithCode {
+			_, n = coded(value)
+		}
 		if n == nil || !d.Number.holds(n) {
 			return d.String()
 		}

@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // FirmwareInterface is a kernel driver through which system firmware shows its settings (sys/class/firmware-attributes/<name>/), as
@@ -37,6 +39,8 @@ type FirmwareAuthentication struct {
 	Enabled bool
 	// Role says what it protects, such as "bios-admin" and "power-on" (role), and Mechanism how, such as "password" (mechanism).
 	Role, Mechanism string
+	// Err says what could not be read of one that is in use, or may be.
+	Err error
 }
 
 // FirmwareAttribute is a setting of system firmware.
@@ -101,7 +105,7 @@ func firmwareInterfaceAt(fsys fs.FS, dir string) (FirmwareInterface, error) {
 	for _, name := range entries {
 		// Beside the settings are files, and directories of other things, such as the audit log of HP.
 		_, err := fs.Stat(fsys, path.Join(dir, "attributes", name, "type"))
-		if isPlain(name) && (err == nil || errors.Is(err, fs.ErrPermission)) {
+		if isPlain(name) && !absent(err) && !errors.Is(err, syscall.ENOTDIR) {
 			i.Attributes = append(i.Attributes, name)
 		}
 	}
@@ -110,12 +114,14 @@ func firmwareInterfaceAt(fsys fs.FS, dir string) (FirmwareInterface, error) {
 	for _, name := range ways {
 		of := attributes{fsys: fsys, dir: path.Join(dir, "authentication", name)}
 		enabled := of.number("is_enabled")
-		if isPlain(name) && (enabled != nil || of.err != nil) {
-			i.Authentications = append(i.Authentications, FirmwareAuthentication{
-				Name: name, Enabled: enabled == nil || *enabled != 0, Role: of.text("role"), Mechanism: of.text("mechanism"),
-			})
+		if !isPlain(name) || enabled == nil && of.err == nil {
+			continue
 		}
-		a.err = errors.Join(a.err, of.err)
+		way := FirmwareAuthentication{Name: name, Enabled: enabled == nil || *enabled != 0, Role: of.text("role"), Mechanism: of.text("mechanism")}
+		if way.Enabled {
+			way.Err = of.err
+		}
+		i.Authentications = append(i.Authentications, way)
 	}
 	return i, a.err
 }
@@ -151,8 +157,11 @@ func (i FirmwareInterface) ReadAttribute(fsys fs.FS, name string) FirmwareAttrib
 		a.err = fmt.Errorf("read %s/current_value: no such file", a.dir)
 	}
 	const anybody = 0o222
-	if info, err := fs.Stat(fsys, path.Join(a.dir, "current_value")); err == nil {
+	switch info, err := fs.Stat(fsys, path.Join(a.dir, "current_value")); {
+	case err == nil:
 		out.Writable = info.Mode().Perm()&anybody != 0
+	case !absent(err):
+		a.err = errors.Join(a.err, named("read mode of", path.Join(a.dir, "current_value"), err))
 	}
 	out.Err = a.err
 	return out
@@ -179,16 +188,17 @@ func (a *attributes) values(name string) []string {
 	return out
 }
 
-// integer is a decimal number; nil when it is absent or says nothing.
+// integer is a number as settings spell it; nil when it is absent or says nothing.
 func (a *attributes) integer(name string) *int64 {
 	text := a.text(name)
 	if text == "" {
 		return nil
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	n := inventory.ParseNumber(text)
+	if n == nil || !n.IsInt64() {
 		a.err = errors.Join(a.err, fmt.Errorf("read %s: %q is not a number", path.Join(a.dir, name), text))
 		return nil
 	}
-	return &n
+	value := n.Int64()
+	return &value
 }

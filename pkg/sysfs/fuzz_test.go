@@ -156,9 +156,9 @@ func FuzzFirmwareAttributes(f *testing.F) {
 		})
 		m.Files(dir+"/authentication/Admin", map[string]string{"is_enabled": number, "role": kind, "mechanism": kind})
 		interfaces, err := FirmwareInterfaces(m)
-		if err != nil {
-			assert.ErrorContains(t, err, "authentication/Admin/")
-			return
+		require.NoError(t, err)
+		for _, way := range interfaces[0].Authentications {
+			assert.True(t, way.Enabled || way.Err == nil)
 		}
 		require.Len(t, interfaces, 1)
 		require.Equal(t, []string{"Option"}, interfaces[0].Attributes)

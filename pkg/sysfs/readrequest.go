@@ -56,6 +56,9 @@ func MaxReadRequest(fsys fs.FS, address inventory.PCIAddress) (*ReadRequest, err
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF):
 		return nil, named("read", name, err)
 	}
+	if n > 1 && config[0] == 0xff && config[1] == 0xff { // the number of no vendor
+		return nil, fmt.Errorf("read %s: the function does not answer", name)
+	}
 	return maxReadRequest(config[:n]), nil
 }
 
@@ -71,7 +74,7 @@ func maxReadRequest(config []byte) *ReadRequest {
 			control := config[at+deviceControl]
 			size := int(control >> 4 & 7)
 			if size >= len(ReadRequestSizes) {
-				return nil // also what a function reads that is gone
+				return nil
 			}
 			return &ReadRequest{Bytes: ReadRequestSizes[size], At: int64(at + deviceControl), control: control}
 		}

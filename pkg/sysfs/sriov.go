@@ -26,12 +26,15 @@ type SRIOV struct {
 	Driver string
 }
 
-// ReadSRIOV reads the state of a function; nil for one that cannot have virtual functions. While the kernel changes their number, which
+// ReadSRIOV reads the state of a function; nil for one that cannot have virtual functions, and an error for one that is not there. While the kernel changes their number, which
 // takes minutes on some devices and forever on a stuck one, it lets nobody read it (sriov_numvfs_show takes the lock of the device):
 // the call does not return before, and cannot be interrupted.
 func ReadSRIOV(fsys fs.FS, address inventory.PCIAddress) (*SRIOV, error) {
 	a := attributes{fsys: fsys, dir: path.Join(pciDevices, address.String())}
 	total := a.number("sriov_totalvfs")
+	if total == nil && a.err == nil && a.gone() {
+		return nil, fmt.Errorf("read %s: %w", a.dir, fs.ErrNotExist)
+	}
 	if total == nil {
 		return nil, a.err
 	}

@@ -103,13 +103,14 @@ func TestTheKernelSaysWhatItKnowsOfVirtualFunctions(t *testing.T) {
 func TestAFunctionWithoutSRIOVHasNone(t *testing.T) {
 	m := sysfstest.NewMachine()
 	at := inventory.PCIAddress{Bus: 0x3b}
+	real := m.PCI(sysfstest.Function{Address: "0000:3b:00.0", Vendor: "8086", Device: "1521", Class: "020000"})
 	state, err := sysfs.ReadSRIOV(m, at)
 	require.NoError(t, err)
 	assert.Nil(t, state)
 	vfs, err := sysfs.VirtualFunctionsOf(m, at)
 	require.NoError(t, err)
 	assert.Empty(t, vfs)
-	m.File("sys/bus/pci/devices/0000:3b:00.0/sriov_totalvfs", "8")
+	m.File(real+"/sriov_totalvfs", "8")
 	_, err = sysfs.ReadSRIOV(m, at)
 	assert.ErrorContains(t, err, "sriov_numvfs: no such file")
 }

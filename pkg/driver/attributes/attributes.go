@@ -1,16 +1,17 @@
 package attributes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
@@ -72,6 +73,8 @@ type setting struct {
 	of *sysfs.FirmwareInterface
 	// called is the name of the parameter.
 	called string
+	// doubt is why it is not known whether it can be changed.
+	doubt error
 }
 
 // find lists the settings without reading them. An attribute that only one interface has is called by its name; others are called INTERFACE/NAME, which
@@ -111,6 +114,7 @@ func (d *Driver) read(found []setting, told []inventory.Setting, names ...string
 	var all []inventory.Parameter
 	var failed []error
 	values, locked, asked := d.valuesOf(found, told), map[*sysfs.FirmwareInterface]string{}, map[string]bool{}
+	doubts := map[*sysfs.FirmwareInterface]error{}
 	for _, name := range names {
 		asked[name] = true
 	}
@@ -119,13 +123,15 @@ func (d *Driver) read(found []setting, told []inventory.Setting, names ...string
 			continue
 		}
 		if _, known := locked[s.of]; !known {
-			locked[s.of] = d.locked(*s.of)
+			locked[s.of], doubts[s.of] = d.locked(*s.of)
 		}
 		s.FirmwareAttribute = s.of.ReadAttribute(d.host, s.Name)
 		if s.Err != nil {
 			failed = append(failed, s.Err)
 		}
-		read, all = append(read, s), append(all, s.parameter(locked[s.of], values))
+		rule, err := s.modified(values)
+		s.doubt = errors.Join(doubts[s.of], err)
+		read, all = append(read, s), append(all, s.parameter(cmp.Or(locked[s.of], rule)))
 	}
 	if len(failed) > 0 && len(failed) == len(all) {
 		const few = 3
@@ -135,47 +141,46 @@ func (d *Driver) read(found []setting, told []inventory.Setting, names ...string
 }
 
 // valuesOf returns the values of settings of the same interface, as they are told to be, and otherwise as they are. Each is read once.
-func (d *Driver) valuesOf(found []setting, told []inventory.Setting) func(of *sysfs.FirmwareInterface, name string) (string, bool) {
+func (d *Driver) valuesOf(found []setting, told []inventory.Setting) values {
 	type attribute struct {
 		of   *sysfs.FirmwareInterface
 		name string
 	}
-	known, called := map[attribute]*string{}, map[string]attribute{}
+	known, called := map[attribute]sysfs.FirmwareAttribute{}, map[string]attribute{}
 	for _, s := range found {
 		called[s.called] = attribute{s.of, s.Name}
 	}
 	for i, s := range told {
-		known[called[s.Name]] = &told[i].Value
+		known[called[s.Name]] = sysfs.FirmwareAttribute{Current: &told[i].Value}
 	}
-	return func(of *sysfs.FirmwareInterface, name string) (string, bool) {
+	return func(of *sysfs.FirmwareInterface, name string) (*string, error) {
 		a := attribute{of, name}
-		if _, asked := known[a]; !asked {
-			known[a] = of.ReadAttribute(d.host, name).Current
+		if _, asked := known[a]; !asked && slices.Contains(of.Attributes, name) {
+			known[a] = of.ReadAttribute(d.host, name)
 		}
-		if known[a] == nil {
-			return "", false
-		}
-		return *known[a], true
+		return known[a].Current, known[a].Err
 	}
 }
 
-// locked says why nothing of an interface can be changed; empty when it can.
-func (d *Driver) locked(i sysfs.FirmwareInterface) string {
+// locked says why nothing of an interface can be changed; empty when it can. The error says that this is not known.
+func (d *Driver) locked(i sysfs.FirmwareInterface) (why string, doubt error) {
 	auth := administrator(i)
 	if auth == nil {
-		return ""
+		return "", nil
 	}
 	where := fmt.Sprintf("%s of %s", auth.Name, i.Name)
 	switch {
+	case auth.Err != nil:
+		return "", fmt.Errorf("it is not known whether a password protects the settings (%s): %w", where, auth.Err)
 	case auth.Role != bySetupPassword || auth.Mechanism != "password":
-		return fmt.Sprintf("Locked: changes have to be signed (%s, role %s, mechanism %s), which is not supported", where, auth.Role, auth.Mechanism)
+		return fmt.Sprintf("Locked: changes have to be signed (%s, role %s, mechanism %s), which is not supported", where, auth.Role, auth.Mechanism), nil
 	case d.password == "":
-		return fmt.Sprintf("Locked: the system firmware has an administrator's password (%s), and no file with it is given to this program", where)
+		return fmt.Sprintf("Locked: the system firmware has an administrator's password (%s), and no file with it is given to this program", where), nil
 	}
-	if _, err := os.Stat(d.password); err != nil {
-		return fmt.Sprintf("Locked: the system firmware has an administrator's password (%s), and the file with it cannot be read: %v", where, err)
+	if err := checkPassword(d.password); err != nil {
+		return fmt.Sprintf("Locked: the system firmware has an administrator's password (%s), and the file with it cannot be used: %v", where, err), nil
 	}
-	return ""
+	return "", nil
 }
 
 // The roles of what has to be proven before a setting can be changed. The others protect the start of the machine, or its drives.
@@ -184,11 +189,16 @@ const (
 	bySignature     = "enhanced-bios-auth"
 )
 
-// administrator is what protects the settings of an interface; nil when nothing does.
+// administrator is what protects the settings of an interface, or may; nil when nothing does. Where changes have to be signed, the password alone
+// does not suffice.
 func administrator(i sysfs.FirmwareInterface) *sysfs.FirmwareAuthentication {
-	for _, role := range []string{bySignature, bySetupPassword} {
+	for _, protects := range []func(sysfs.FirmwareAuthentication) bool{
+		func(a sysfs.FirmwareAuthentication) bool { return a.Err == nil && a.Role == bySignature },
+		func(a sysfs.FirmwareAuthentication) bool { return a.Err != nil },
+		func(a sysfs.FirmwareAuthentication) bool { return a.Role == bySetupPassword },
+	} {
 		for _, a := range i.Authentications {
-			if a.Enabled && a.Role == role {
+			if a.Enabled && protects(a) {
 				return &a
 			}
 		}
@@ -196,7 +206,8 @@ func administrator(i sysfs.FirmwareInterface) *sysfs.FirmwareAuthentication {
 	return nil
 }
 
-// Parameters reads the settings. What runs is what is stored, unless something was changed since the boot: then the kernel does not tell what.
+// Parameters reads the settings. What runs is what is stored, unless something was changed since the boot: then the kernel does not tell what. HP's
+// driver never does.
 func (d *Driver) Parameters(_ context.Context, id inventory.Identity, names ...string) ([]inventory.Parameter, error) {
 	found, err := d.find()
 	var all []inventory.Parameter
@@ -223,10 +234,7 @@ func (d *Driver) resolve(c driver.Configuration) ([]assignment, inventory.Activa
 	if err != nil {
 		return nil, 0, err
 	}
-	names := slices.Clone(c.Reset)
-	for _, s := range c.Set {
-		names = append(names, s.Name)
-	}
+	names := c.Names()
 	if len(names) == 0 {
 		return nil, inventory.ActivateNone, nil
 	}
@@ -241,27 +249,29 @@ func (d *Driver) resolve(c driver.Configuration) ([]assignment, inventory.Activa
 	}
 	var unread []error
 	for _, s := range read {
-		if slices.Contains(names, s.called) {
+		if i := slices.Index(names, s.called); i >= 0 {
 			unread = append(unread, s.Err)
+			if p := inventory.FindParameter(all, s.called); s.Err == nil && !p.Stores(c.Set[i].Value) {
+				unread = append(unread, s.doubt)
+			}
 		}
 	}
 	if err := errors.Join(unread...); err != nil {
 		return nil, 0, err
 	}
-	settings, err := c.Resolve(all)
-	if err != nil {
+	if err := c.Check(all); err != nil {
 		return nil, 0, err
 	}
-	needs := inventory.NeededFor(settings, all)
+	needs := inventory.NeededFor(c.Set, all)
 	var todo []assignment
 	var problems []error
-	for _, s := range settings {
+	for _, s := range c.Set {
 		of := read[slices.IndexFunc(read, func(r setting) bool { return r.called == s.Name })]
 		if why := of.refuses(s.Value); why != "" {
 			problems = append(problems, errors.New(why))
 		}
 		if inventory.FindParameter(all, s.Name).Stores(s.Value) {
-			if of.of.PendingReboot != nil && *of.of.PendingReboot != 0 {
+			if changed(*of.of) {
 				needs = inventory.ActivateReboot // it may be this one that waits
 			}
 			continue
@@ -277,7 +287,7 @@ func (d *Driver) resolve(c driver.Configuration) ([]assignment, inventory.Activa
 
 // Configure has the firmware store what it does not. Each interface gets its values by one command.
 func (d *Driver) Configure(ctx context.Context, id inventory.Identity, c driver.Configuration) (inventory.Activation, error) {
-	err := d.idle(id)
+	err := owntool.Idle(d.runner, id.UniqueID)
 	var todo []assignment
 	var needs inventory.Activation
 	if err == nil {
@@ -302,33 +312,10 @@ func (d *Driver) Configure(ctx context.Context, id inventory.Identity, c driver.
 	return needs, nil
 }
 
-// idle returns an error while a write of this product runs: what it has stored may not be saved yet.
-func (d *Driver) idle(id inventory.Identity) error {
-	writes, ok := d.runner.(interface {
-		Writing(lock string) (*command.Writing, error)
-	})
-	if !ok || id.UniqueID == "" {
-		return nil
-	}
-	w, err := writes.Writing(id.UniqueID)
-	if err == nil && w != nil && w.State == command.WriteRunning && w.Ended == nil {
-		err = fmt.Errorf("%w: set them again when the write has ended", command.ErrBusy)
-	}
-	return err
-}
-
 func (d *Driver) set(ctx context.Context, id inventory.Identity, i sysfs.FirmwareInterface, values []assignment) error {
 	authentication := ""
 	if auth := administrator(i); auth != nil {
 		authentication = auth.Name
 	}
-	c := setCommand(d.root, i.Name, authentication, d.password, values, id.UniqueID)
-	r, err := d.runner.Run(ctx, c)
-	switch {
-	case err != nil || r.ExitCode == exitOK:
-		return err
-	case r.ExitCode == exitRejected:
-		return driver.RejectSettingsf("%s", firstLine(r.Stderr))
-	}
-	return command.Failed(c, r, errors.New("some of the values may be stored"))
+	return owntool.Set(ctx, d.runner, setCommand(d.root, i.Name, authentication, d.password, values, id.UniqueID))
 }

@@ -1,6 +1,7 @@
 package attributes
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -8,16 +9,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs/sysfstest"
 )
 
 func set(pairs ...string) driver.Configuration {
@@ -112,11 +117,146 @@ func TestValuesAreSavedAtOnceAndThePasswordIsTakenBack(t *testing.T) {
 	assert.Equal(t, []string{
 		"authentication/Admin/current_password (password)", "attributes/" + thinkVT + "/current_value Disable", "authentication/Admin/current_password",
 	}, trimmed(k.told()), "one value is saved by the driver")
+	k.boot(t)
 	require.NoError(t, os.Remove(k.path("log")))
 	require.NoError(t, k.put(devices+lenovo+"/attributes/save_settings", "bulk\n"))
 	configure(t, d, thinkVT, "Enable")
 	assert.Equal(t, []string{"attributes/" + thinkVT + "/current_value Enable", "attributes/save_settings save"}, trimmed(k.told())[1:3],
 		"somebody has them saved at once, and keeps that")
+}
+
+// Once it has saved at once, Lenovo's driver takes no values in that way until the boot: what a failed job takes back is saved one by one.
+func TestWhatWasSavedAtOnceIsTakenBackBeforeTheBoot(t *testing.T) {
+	for _, mode := range []string{"single", "bulk"} {
+		k, d := locked(t, "secret")
+		require.NoError(t, k.put(devices+lenovo+"/attributes/save_settings", mode+"\n"))
+		d.UnlockWith(passwordFile(t, "secret"))
+		configure(t, d, thinkVT, "Enable", thinkAlarm, "06:00:00")
+		configure(t, d, thinkVT, "Disable", thinkAlarm, "00:00:00")
+		assert.Equal(t, []string{"Disable", "00:00:00"}, []string{k.value(lenovo, thinkVT), k.value(lenovo, thinkAlarm)})
+		assert.Equal(t, mode, k.get(devices+lenovo+"/attributes/save_settings"))
+	}
+	k, d := machine(t, lenovo, many(60))
+	require.NoError(t, k.put(devices+lenovo+"/attributes/save_settings", "single\n"))
+	var first, second []string
+	for i := range 50 {
+		name := "Option00" + strconv.Itoa(i/10) + strconv.Itoa(i%10)
+		first, second = append(first, name, "Enabled"), append(second, name, "Disabled")
+	}
+	configure(t, d, first...)
+	refused(t, k, d, set(second...), "50 settings are to be changed", "restart the machine first")
+	k.boot(t)
+	configure(t, d, second...)
+}
+
+// HP's driver forgets the password with each value that it is told, and says of almost no value that it waits for the boot.
+func TestHPIsToldThePasswordBeforeEachValue(t *testing.T) {
+	k, d := machine(t, hp, hpSettings())
+	k.protect(t, hp, "Setup Password", bySetupPassword, "password", "secret")
+	d.UnlockWith(passwordFile(t, "secret"))
+	assert.False(t, parameter(t, d, "Fast Boot").Current.Known, "nothing says what runs")
+	assert.Equal(t, inventory.ActivateReboot, configure(t, d, "Fast Boot", "Enable", "UEFI Boot Order", "USB;NVMe;Network"))
+	const told = "hp-bioscfg/authentication/Setup Password/current_password (password)"
+	log := strings.Split(k.get("log"), "\n")
+	assert.Equal(t, []string{
+		told, "hp-bioscfg/attributes/Fast Boot/current_value Enable", told, "hp-bioscfg/attributes/UEFI Boot Order/current_value USB;NVMe;Network",
+	}, log)
+	assert.Empty(t, k.get(devices+hp+"/authentication/Setup Password/current_password"))
+	assert.Equal(t, "0", k.get(devices+hp+"/attributes/pending_reboot"))
+	p := parameter(t, d, "Fast Boot")
+	standing, _ := p.Standing("Enable")
+	assert.Equal(t, inventory.Stored, standing)
+	k.boot(t)
+	assert.Equal(t, inventory.ActivateNone, configure(t, d, "Fast Boot", "Enable"))
+	d.UnlockWith(passwordFile(t, "wr0ng"))
+	rejected(t, d, set("Fast Boot", "Disable"), "or its password is another")
+	assert.Empty(t, k.get(devices+hp+"/authentication/Setup Password/current_password"))
+}
+
+// The firmware of each vendor takes a password of every length that it may have, and is told an empty one in the way that its driver understands.
+func TestThePasswordIsToldAsItIs(t *testing.T) {
+	for of, settings := range map[string]map[string]attribute{dell: dellSettings(), lenovo: lenovoSettings(), hp: hpSettings()} {
+		name, value := map[string]string{dell: "FanSpeed", lenovo: thinkVT, hp: "Fast Boot"}[of], map[string]string{dell: "50", lenovo: "Enable", hp: "Enable"}[of]
+		for _, password := range []string{"four", "exactly sixteen!"} {
+			k, d := machine(t, of, settings)
+			k.protect(t, of, "Admin", bySetupPassword, "password", password)
+			d.UnlockWith(passwordFile(t, password))
+			configure(t, d, name, value)
+			assert.Equal(t, value, k.value(of, name))
+			assert.Empty(t, k.get(devices+of+"/authentication/Admin/current_password"), "%s goes on knowing %q", of, password)
+		}
+	}
+}
+
+// A kernel module that is unloaded meanwhile refuses nothing: another try may help.
+func TestAnAttributeThatIsGoneIsNotRefused(t *testing.T) {
+	k, _ := machine(t, dell, dellSettings())
+	var out strings.Builder
+	tool := Program{Open: func(string) Host { return vanishing{k} }}
+	assert.Equal(t, owntool.Failed, tool.Run([]string{"set", "--root", k.Dir(), "--interface", dell, "--", "FanSpeed", "50"}, &out, &out))
+	assert.Contains(t, out.String(), "no such file")
+}
+
+// vanishing is a kernel whose driver goes when it is told something.
+type vanishing struct{ fakeKernel }
+
+func (vanishing) Store(string, string) error { return syscall.ENOENT }
+
+// signalled is a kernel in the middle of whose writes the process is asked to end.
+type signalled struct{ fakeKernel }
+
+func (s signalled) Store(name, value string) error {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
+			return err
+		}
+	}
+	return s.fakeKernel.Store(name, value)
+}
+
+func TestSignalsDoNotEndAChange(t *testing.T) {
+	k, _ := locked(t, "secret")
+	var out strings.Builder
+	tool := Program{Open: func(string) Host { return signalled{k} }}
+	args := []string{"set", "--root", k.Dir(), "--interface", lenovo, "--authentication", "Admin", "--password-file", passwordFile(t, "secret"), "--"}
+	assert.Equal(t, owntool.OK, tool.Run(append(args, thinkVT, "Enable", thinkAlarm, "06:00:00"), &out, &out), out.String())
+	assert.Equal(t, "06:00:00", k.value(lenovo, thinkAlarm))
+	assert.Empty(t, k.get(devices+lenovo+"/authentication/Admin/current_password"))
+}
+
+// While a write goes on, what is stored may not be saved, and what is not may come.
+func TestFirmwareThatIsWrittenIsNotJudged(t *testing.T) {
+	k, d := machine(t, dell, dellSettings())
+	k.fault("hang", "")(t)
+	go func() { _, _ = d.Configure(t.Context(), systemID(), set("FanSpeed", "50")) }()
+	hangs := func() bool {
+		_, hangs := k.faulty("hangs")
+		return hangs
+	}
+	require.Eventually(t, hangs, time.Minute, 5*time.Millisecond)
+	_, err := d.Configure(t.Context(), systemID(), set("FanSpeed", "20"))
+	require.ErrorIs(t, err, command.ErrBusy, "20 is what it still has")
+	require.NoError(t, os.Remove(k.path("faults/hang")))
+	require.Eventually(t, func() bool { return owntool.Idle(d.runner, systemID().UniqueID) == nil }, time.Minute, 5*time.Millisecond)
+}
+
+// nothing is a runner of no tools.
+type nothing struct{ t *testing.T }
+
+func (n nothing) Run(_ context.Context, c command.Command) (command.Result, error) {
+	n.t.Errorf("%s was run", c)
+	return command.Result{}, errors.New("there are no tools")
+}
+
+// Where nothing is declared, or only what is so already, no tool runs and no password is told.
+func TestNoToolRunsAtRest(t *testing.T) {
+	k, _ := locked(t, "secret")
+	d := New(nothing{t}, k.Tree).UnlockWith(passwordFile(t, "secret"))
+	_, err := d.Parameters(t.Context(), systemID())
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateNone, configure(t, d))
+	assert.Equal(t, inventory.ActivateNone, configure(t, d, thinkVT, "Disable"))
+	assert.Empty(t, k.get("log"))
 }
 
 func trimmed(lines []string) []string {
@@ -152,6 +292,11 @@ func TestThePasswordIsTakenBackAfterAnError(t *testing.T) {
 	}
 	k, d := locked(t, "secret")
 	d.UnlockWith(passwordFile(t, "secret"))
+	k.fault("refuse-save", "")(t)
+	rejected(t, d, set(thinkVT, "Enable", thinkAlarm, "06:00:00"), "does not save settings", "its password is another") // some firmware looks at it only then
+	assert.Equal(t, "single", k.get(devices+lenovo+"/attributes/save_settings"))
+	k, d = locked(t, "secret")
+	d.UnlockWith(passwordFile(t, "secret"))
 	k.fault("forgets-not", "the kernel is out of memory")(t)
 	_, err := d.Configure(t.Context(), systemID(), set(thinkVT, "Enable"))
 	require.ErrorContains(t, err, "the kernel still knows the password of Admin, for every process: the kernel is out of memory")
@@ -179,7 +324,7 @@ func TestLockedSettingsAreRefusedByName(t *testing.T) {
 		says                  []string
 	}{
 		"no password is given":   {bySetupPassword, "password", "", []string{"Locked: ", "administrator's password (Admin of thinklmi)", "no file with it"}},
-		"the file is not there":  {bySetupPassword, "password", missing, []string{"Locked: ", "Admin of thinklmi", "the file with it cannot be read", missing}},
+		"the file is not there":  {bySetupPassword, "password", missing, []string{"Locked: ", "Admin of thinklmi", "the file with it cannot be used", missing}},
 		"a certificate":          {bySetupPassword, "certificate", missing, []string{"Locked: ", "changes have to be signed", "mechanism certificate"}},
 		"the way of HP's sealed": {bySignature, "password", missing, []string{"Locked: ", "changes have to be signed", "role enhanced-bios-auth"}},
 	} {
@@ -200,7 +345,7 @@ func TestLockedSettingsAreRefusedByName(t *testing.T) {
 }
 
 func TestAFileThatHoldsNoPasswordIsRefused(t *testing.T) {
-	for _, content := range []string{"", "\n", "a\nb\n", "a\x00", strings.Repeat("a", 2000)} {
+	for _, content := range []string{"", "\n", "a\nb\n", "a\x00"} {
 		k, d := locked(t, "secret")
 		file := filepath.Join(t.TempDir(), "password")
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
@@ -208,6 +353,27 @@ func TestAFileThatHoldsNoPasswordIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "does not hold one line", "%q", content)
 		assert.Empty(t, k.get("log"))
 	}
+}
+
+// A password that everybody may read is none, and nothing that could keep the tool waiting is opened.
+func TestAFileThatOthersCanReadIsRefused(t *testing.T) {
+	k, d := locked(t, "secret")
+	file := passwordFile(t, "secret")
+	for _, mode := range []os.FileMode{0o644, 0o404, 0o602} {
+		require.NoError(t, os.Chmod(file, mode))
+		refused(t, k, d.UnlockWith(file), set(thinkVT, "Enable"), "everybody may read or change "+file, "chmod o= "+file)
+		_, err := readPassword(file)
+		require.ErrorContains(t, err, "everybody may read")
+		assert.NotContains(t, err.Error(), "secret")
+	}
+	require.NoError(t, os.Chmod(file, 0o440))
+	configure(t, d, thinkVT, "Enable")
+	require.NoError(t, os.Chmod(file, 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("an0ther\n"), 0o600))
+	rejected(t, d, set(thinkVT, "Disable"), "its password is another")
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	refused(t, k, d.UnlockWith(pipe), set(thinkVT, "Disable"), pipe+" is no file")
 }
 
 // What the firmware makes of a value is read back from it.
@@ -242,7 +408,7 @@ func TestWhatRunsIsReadAfterTheBoot(t *testing.T) {
 // A job that was cut off after the write finds the values stored, and the boot still to be made.
 func TestAWriteThatWasCutOffStillNeedsTheBoot(t *testing.T) {
 	k, d := machine(t, dell, dellSettings())
-	assert.Equal(t, inventory.ActivateReboot, configure(t, d, "FanSpeed", "0x32"))
+	assert.Equal(t, inventory.ActivateReboot, configure(t, d, "FanSpeed", " 0x32 "))
 	assert.Equal(t, "50", k.value(dell, "FanSpeed"), "the kernel is told decimal digits")
 	assert.Equal(t, inventory.ActivateReboot, configure(t, d, "FanSpeed", "50"))
 	k.boot(t)
@@ -277,7 +443,6 @@ func TestSettingsThatHaveNoEffectAreSaid(t *testing.T) {
 	assert.Empty(t, parameter(t, d, "LegacyOrom").ReadOnly)
 	assert.Equal(t, inventory.Reading{}, parameter(t, d, "LegacyOrom").Default, "an empty text is no default of it")
 	refused(t, k, d, set("SecureBoot", "Enabled", "LegacyOrom", "Disabled"), "ForceIf:SecureBoot=Enabled")
-	refused(t, k, d, driver.Configuration{Reset: []string{"LegacyOrom"}}, "LegacyOrom cannot be reset")
 }
 
 // A name that two kernel drivers have is told apart.
@@ -329,6 +494,58 @@ func TestASettingThatCannotBeReadHidesNoOther(t *testing.T) {
 	configure(t, d, "FanSpeed", "50")
 }
 
+// unreadable is a kernel that fails to answer about some files.
+func unreadable(k fakeKernel, names ...string) sysfstest.Broken {
+	errs := map[string]error{}
+	for _, name := range names {
+		errs[devices+name] = syscall.EIO
+	}
+	return sysfstest.Broken{FS: k.Tree, Errors: errs}
+}
+
+// What decides whether a setting can be changed and cannot be read is not taken for something that does not: another try may help.
+func TestWhatDecidesAndCannotBeReadIsNoLeaveToWrite(t *testing.T) {
+	k, _ := machine(t, dell, dellSettings())
+	k.protect(t, dell, "Admin", bySetupPassword, "password", "secret")
+	for broken, c := range map[string]driver.Configuration{
+		dell + "/authentication/Admin/role":       set("FanSpeed", "50"),
+		dell + "/authentication/Admin/is_enabled": set("FanSpeed", "50"),
+		dell + "/attributes/AutoOn/current_value": set("AutoOnFri", "Enabled"),
+	} {
+		d := New(runnerOf(t), unreadable(k, broken)).UnlockWith(passwordFile(t, "secret"))
+		_, err := d.Configure(t.Context(), systemID(), c)
+		require.ErrorIs(t, err, syscall.EIO, broken)
+		require.ErrorContains(t, err, "it is not known whether", broken)
+		assert.False(t, isRejected(err))
+		assert.Equal(t, "20", parameter(t, d, "FanSpeed").Next.Value)
+		require.NoError(t, d.CheckConfiguration(t.Context(), systemID(), set("FanSpeed", "20", "AutoOnFri", "Disabled")), "they have these values")
+	}
+	assert.Empty(t, k.get("log"))
+}
+
+// Where changes have to be signed, no password helps, in whatever order the kernel lists them; and the password of the drives says nothing.
+func TestWhatHasToBeProvenFirst(t *testing.T) {
+	way := func(name, role string, enabled bool) sysfs.FirmwareAuthentication {
+		return sysfs.FirmwareAuthentication{Name: name, Role: role, Enabled: enabled, Mechanism: "password"}
+	}
+	setup, sealed, drive := way("Setup Password", bySetupPassword, true), way("SPM", bySignature, true), way("Drive", "HDD", true)
+	unread := sysfs.FirmwareAuthentication{Name: "Unread", Enabled: true, Err: syscall.EIO}
+	for want, ways := range map[string][]sysfs.FirmwareAuthentication{
+		"":               {drive, way("Setup Password", bySetupPassword, false), way("SPM", bySignature, false)},
+		"Setup Password": {drive, setup, way("SPM", bySignature, false)},
+		"SPM":            {drive, setup, unread, sealed},
+		"Unread":         {drive, setup, unread},
+	} {
+		got := administrator(sysfs.FirmwareInterface{Authentications: ways})
+		if want == "" {
+			assert.Nil(t, got)
+			continue
+		}
+		require.NotNil(t, got, want)
+		assert.Equal(t, want, got.Name)
+	}
+}
+
 func TestHostileNamesAndValues(t *testing.T) {
 	k, d := machine(t, dell, dellSettings())
 	require.NoError(t, k.put("outside", "1\n"))
@@ -337,6 +554,11 @@ func TestHostileNamesAndValues(t *testing.T) {
 	}
 	for _, value := range []string{"a\nb", "a\x00b", " a", "a ", "\t"} {
 		refused(t, k, d, set("AssetTag", value), "AssetTag cannot be")
+	}
+	of, settings := lenovo, lenovoSettings()
+	l, ld := machine(t, of, settings)
+	for _, value := range []string{"06:00:00,secret", "06:00:00;"} {
+		refused(t, l, ld, set(thinkAlarm, value), thinkAlarm+" cannot be", "no commas and semicolons")
 	}
 	configure(t, d, "AssetTag", "--help")
 	assert.Equal(t, "--help", k.value(dell, "AssetTag"))
@@ -397,6 +619,13 @@ func TestNotMoreIsChangedThanTheFirmwareSaves(t *testing.T) {
 	configure(t, d, pairs...)
 }
 
+// HP's driver shows unsigned bounds as signed numbers.
+func TestBoundsThatHoldNothingAreNone(t *testing.T) {
+	_, d := machine(t, hp, map[string]attribute{"Delay": {"type": "integer", "current_value": "5", "min_value": "0", "max_value": "-1", "scalar_increment": "1"}})
+	configure(t, d, "Delay", "4294967295")
+	require.ErrorContains(t, d.CheckConfiguration(t.Context(), systemID(), set("Delay", "long")), "Delay cannot be long: it takes numbers")
+}
+
 func TestOtherDevicesAndMachinesHaveNone(t *testing.T) {
 	k := newFakeKernel(t)
 	d := New(runnerOf(t), k.Tree)
@@ -423,7 +652,7 @@ func TestToolTakesNothingElse(t *testing.T) {
 		append(on[:5:5], "--authentication", "..", "--password-file", "/x", "--", "FanSpeed", "1"),
 	} {
 		var out strings.Builder
-		assert.Equal(t, exitUsage, Program{Open: func(root string) Host { return kernelIn(root) }}.Run(args, &out, &out), args)
+		assert.Equal(t, owntool.Usage, Program{Open: func(root string) Host { return kernelIn(root) }}.Run(args, &out, &out), args)
 		assert.NotEmpty(t, out.String())
 	}
 	assert.Empty(t, k.get("log"))
@@ -439,6 +668,8 @@ func FuzzRules(f *testing.F) {
 			assert.NotContains(t, r.attribute+r.value, "]")
 		}
 		s := setting{FirmwareAttribute: sysfs.FirmwareAttribute{Modifier: text, ValueModifier: text}}
-		assert.Empty(t, s.modified(func(*sysfs.FirmwareInterface, string) (string, bool) { return "", false }))
+		why, err := s.modified(func(*sysfs.FirmwareInterface, string) (*string, error) { return nil, nil })
+		require.NoError(t, err)
+		assert.Empty(t, why)
 	})
 }

@@ -119,11 +119,13 @@ func (k fakeKernel) boot(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, k.put("running/"+name, strings.TrimSpace(string(content))))
 	}
-	for pattern, content := range map[string]string{"*/attributes/pending_reboot": "0\n", "*/authentication/*/current_password": "\n"} {
-		files, err := filepath.Glob(k.path(devices + pattern))
+	require.NoError(t, k.each(devices+"*/attributes/pending_reboot", "0\n"))
+	require.NoError(t, k.each(devices+"*/authentication/*/current_password", "\n"))
+	for _, memory := range []string{"saved", "unsaved"} {
+		files, err := filepath.Glob(k.path(devices + "*/" + memory))
 		require.NoError(t, err)
 		for _, file := range files {
-			require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+			require.NoError(t, os.RemoveAll(file))
 		}
 	}
 }
@@ -133,31 +135,67 @@ func (k fakeKernel) Store(name, value string) error {
 	if _, err := fs.Stat(k, name); err != nil {
 		return err
 	}
-	value = strings.TrimSuffix(value, "\n")
-	shown := value
-	if path.Base(name) == "current_password" && value != "" {
-		shown = "(password)"
+	of := path.Join(devices, strings.Split(strings.TrimPrefix(name, devices), "/")[0])
+	if path.Base(name) == "current_password" {
+		return k.tell(of, name, value)
 	}
-	if err := k.log(strings.TrimPrefix(name, devices) + " " + shown); err != nil {
+	value = strings.TrimSuffix(value, "\n")
+	if err := k.log(strings.TrimPrefix(name, devices) + " " + value); err != nil {
 		return err
 	}
-	dir := path.Dir(path.Dir(name)) // attributes, or authentication
 	switch path.Base(name) {
-	case "current_password":
-		if text, fails := k.faulty("forgets-not"); fails && value == "" {
-			return errors.New(text)
-		}
-		return k.put(name, value+"\n")
 	case "save_settings":
-		return k.save(name, value)
+		return k.save(of, name, value)
 	case "current_value":
-		return k.set(path.Dir(dir), path.Dir(name), value)
+		err := k.set(of, path.Dir(name), value)
+		if path.Base(of) == hp { // hp_clear_all_credentials
+			err = errors.Join(err, k.each(of+"/authentication/*/current_password", "\n"))
+		}
+		return err
 	}
 	return syscall.EACCES
 }
 
-// save plays save_settings_store.
-func (k fakeKernel) save(name, value string) error {
+// tell plays current_password_store. Lenovo's counts the end of a line, HP's does not say that it takes no empty password, and that of Dell looks for
+// the end of the line before an empty text.
+func (k fakeKernel) tell(of, name, raw string) error {
+	const least, most = 4, 16
+	text, _, _ := strings.Cut(raw, "\x00")
+	told := strings.TrimSuffix(text, "\n")
+	shown := ""
+	if told != "" {
+		shown = " (password)"
+	}
+	if err := k.log(strings.TrimPrefix(name, devices) + shown); err != nil {
+		return err
+	}
+	why, keeps := k.faulty("forgets-not")
+	switch {
+	case raw == "": // sysfs_kf_write does not call the driver
+		return nil
+	case keeps && told == "":
+		return errors.New(why)
+	case path.Base(of) == lenovo && text != "" && (len(text) < least || len(text) > most):
+		return syscall.EINVAL
+	case path.Base(of) == hp && (len(told) < least || len(told) > most):
+		return nil
+	case path.Base(of) == dell && text == "":
+		return errors.New("the kernel read what was before the text")
+	}
+	return k.put(name, told+"\n")
+}
+
+// each writes files.
+func (k fakeKernel) each(pattern, content string) error {
+	files, err := filepath.Glob(k.path(pattern))
+	for _, file := range files {
+		err = errors.Join(err, os.WriteFile(file, []byte(content), 0o600))
+	}
+	return err
+}
+
+// save plays save_settings_store. The firmware may show what was stored in between only then; after it the driver wants a boot.
+func (k fakeKernel) save(of, name, value string) error {
 	switch {
 	case !slices.Contains([]string{"single", "bulk", "save"}, value):
 		return syscall.EINVAL
@@ -166,7 +204,18 @@ func (k fakeKernel) save(name, value string) error {
 	case k.get(name) != "bulk":
 		return syscall.EOPNOTSUPP
 	}
-	return nil
+	if _, refuses := k.faulty("refuse-save"); refuses {
+		return syscall.EACCES
+	}
+	unsaved, err := filepath.Glob(k.path(of + "/unsaved/*"))
+	for _, file := range unsaved {
+		content, failed := os.ReadFile(file)
+		err = errors.Join(err, failed, os.Remove(file), k.put(of+"/attributes/"+filepath.Base(file)+"/current_value", string(content)))
+	}
+	if len(unsaved) == 0 {
+		return syscall.ENOENT
+	}
+	return errors.Join(err, k.put(of+"/attributes/pending_reboot", "1\n"), k.put(of+"/saved", ""))
 }
 
 // set plays current_value_store of a setting.
@@ -182,6 +231,9 @@ func (k fakeKernel) set(of, dir, value string) error {
 			time.Sleep(5 * time.Millisecond) // sleeps: plays firmware that takes its time
 			_, hangs = k.faulty("hang")
 		}
+	}
+	if _, err := os.Stat(k.path(of + "/saved")); err == nil && k.get(of+"/attributes/save_settings") == "bulk" {
+		return syscall.EPERM
 	}
 	ways, err := filepath.Glob(k.path(of + "/authentication/*/secret"))
 	if err != nil {
@@ -213,10 +265,13 @@ func (k fakeKernel) set(of, dir, value string) error {
 	if _, lies := k.faulty("lie"); lies {
 		return nil
 	}
+	if k.get(of+"/attributes/save_settings") == "bulk" {
+		return errors.Join(os.MkdirAll(k.path(of+"/unsaved"), 0o700), k.put(of+"/unsaved/"+path.Base(dir), value+"\n"))
+	}
 	if _, late := k.faulty("late"); !late {
 		err = k.put(dir+"/current_value", value+"\n")
 	}
-	if pending := of + "/attributes/pending_reboot"; k.get(pending) != "" {
+	if pending := of + "/attributes/pending_reboot"; k.get(pending) != "" && path.Base(of) != hp {
 		err = errors.Join(err, k.put(pending, "1\n"))
 	}
 	return err

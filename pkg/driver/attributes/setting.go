@@ -1,7 +1,7 @@
 package attributes
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -22,10 +22,11 @@ type assignment struct {
 	value string
 }
 
-// values look up the value that another setting of the interface has, or is going to have.
-type values func(of *sysfs.FirmwareInterface, name string) (value string, known bool)
+// values look up the value that another setting of the interface has, or is going to have; nil when there is no such setting, or it cannot be read.
+type values func(of *sysfs.FirmwareInterface, name string) (*string, error)
 
-func (s setting) parameter(locked string, at values) inventory.Parameter {
+// parameter is the setting, which is locked by something that is not its own.
+func (s setting) parameter(locked string) inventory.Parameter {
 	p := inventory.Parameter{Name: s.called, Needs: inventory.ActivateReboot, Domain: s.domain()}
 	if s.Type == "integer" {
 		p.Spelling = inventory.SpelledAsNumber
@@ -35,7 +36,7 @@ func (s setting) parameter(locked string, at values) inventory.Parameter {
 		return p
 	}
 	p.Next = inventory.Read(s.listed(*s.Current))
-	if s.of.PendingReboot != nil && *s.of.PendingReboot == 0 {
+	if s.of.PendingReboot != nil && *s.of.PendingReboot == 0 && s.of.Name != hpBIOS { // HP's says 1 only of what a person has to confirm
 		p.Current = p.Next
 	}
 	if s.Default != nil {
@@ -44,7 +45,7 @@ func (s setting) parameter(locked string, at values) inventory.Parameter {
 			p.Default = inventory.Reading{} // an empty text stands for none
 		}
 	}
-	p.ReadOnly = cmp.Or(locked, s.modified(at))
+	p.ReadOnly = locked
 	if !s.Writable {
 		p.ReadOnly = "the kernel lets nobody write it"
 	}
@@ -79,6 +80,9 @@ func (s setting) domain() inventory.Domain {
 	if s.Increment != nil {
 		bounds.Step = *s.Increment
 	}
+	if s.Type == "integer" && bounds.Max < bounds.Min { // HP's driver shows unsigned bounds as signed numbers
+		bounds = &inventory.Interval{Min: math.MinInt64, Max: math.MaxInt64}
+	}
 	switch s.Type {
 	case "integer":
 		return inventory.Domain{Number: bounds}
@@ -91,8 +95,12 @@ func (s setting) domain() inventory.Domain {
 // refuses says why a value is none that the kernel's file can be told; empty when it is.
 func (s setting) refuses(value string) string {
 	switch {
+	case s.Type == "integer": // its domain takes numbers alone
+		return ""
 	case strings.ContainsFunc(value, unicode.IsControl), strings.TrimSpace(value) != value:
 		return fmt.Sprintf("%s cannot be %q: blanks at the ends and control characters are not kept", s.called, value)
+	case s.of.Name == thinkLMI && strings.ContainsAny(value, ",;"): // what follows would be taken for the password
+		return fmt.Sprintf("%s cannot be %q: the firmware takes no commas and semicolons in a value", s.called, value)
 	case s.Type == orderedList && !isReordered(value, s.listed(*s.Current)):
 		return fmt.Sprintf("%s cannot be %s: it takes what it has, in any order, with semicolons between: %s", s.called, value, s.listed(*s.Current))
 	}
@@ -112,7 +120,7 @@ func (s setting) written(value string) string {
 	if s.Type != "integer" {
 		return value
 	}
-	return decimal(value)
+	return inventory.DecimalOf(value)
 }
 
 // rule is a dependency on another setting: [ReadOnlyIf:<attribute>=<value>], or one on a value: <value>[ForceIf:<attribute>=<value>].
@@ -132,26 +140,29 @@ func parseRules(text string) []rule {
 	return out
 }
 
-// holds reports whether the rule applies. One about a setting that cannot be looked up is left to the firmware.
-func (r rule) holds(of *sysfs.FirmwareInterface, at values) bool {
-	value, known := at(of, r.attribute)
-	return known && strings.EqualFold(value, r.value) != strings.HasSuffix(r.kind, "Not")
+// holds reports whether the rule applies. One about a setting that is not there is left to the firmware.
+func (r rule) holds(of *sysfs.FirmwareInterface, at values) (bool, error) {
+	value, err := at(of, r.attribute)
+	if err != nil {
+		return false, fmt.Errorf("it is not known whether a value has an effect (%s:%s=%s): %w", r.kind, r.attribute, r.value, err)
+	}
+	return value != nil && strings.EqualFold(*value, r.value) != strings.HasSuffix(r.kind, "Not"), nil
 }
 
-// modified says by which rule the firmware takes a value and does not use it; empty when by none.
-func (s setting) modified(at values) string {
+// modified says by which rule the firmware takes a value and does not use it; empty when by none. The error says which cannot be judged.
+func (s setting) modified(at values) (string, error) {
+	var doubt error
 	for _, r := range s.rules() {
-		if !r.holds(s.of, at) {
-			continue
-		}
+		holds, err := r.holds(s.of, at)
+		doubt = errors.Join(doubt, err)
 		switch {
-		case strings.HasPrefix(r.kind, "Force"):
-			return fmt.Sprintf("the system firmware makes it %s (%s:%s=%s): change %s first", r.forced, r.kind, r.attribute, r.value, r.attribute)
-		default:
-			return fmt.Sprintf("it has no effect (%s:%s=%s): change %s first", r.kind, r.attribute, r.value, r.attribute)
+		case holds && strings.HasPrefix(r.kind, "Force"):
+			return fmt.Sprintf("the system firmware makes it %s (%s:%s=%s): change %s first", r.forced, r.kind, r.attribute, r.value, r.attribute), nil
+		case holds:
+			return fmt.Sprintf("it has no effect (%s:%s=%s): change %s first", r.kind, r.attribute, r.value, r.attribute), nil
 		}
 	}
-	return ""
+	return "", doubt
 }
 
 func (s setting) rules() []rule {
@@ -185,14 +196,18 @@ func inOrder(todo []assignment) []assignment {
 const maxSaves = 48
 
 func tooManySaves(todo []assignment) []error {
-	n := 0
+	n, way := 0, ""
 	for _, a := range todo {
-		if a.of.Name == "thinklmi" && a.of.SaveMode == "" {
-			n++
+		switch {
+		case a.of.Name != thinkLMI:
+		case a.of.SaveMode == "":
+			n, way = n+1, "a kernel from 6.6 on saves them at once"
+		case changed(*a.of):
+			n, way = n+1, "restart the machine first, after which they are saved at once"
 		}
 	}
 	if n <= maxSaves {
 		return nil
 	}
-	return []error{fmt.Errorf("%d settings are to be changed, and the system firmware saves only %d between two boots: a kernel from 6.6 on saves them at once", n, maxSaves)}
+	return []error{fmt.Errorf("%d settings are to be changed, and the system firmware saves only %d between two boots: %s", n, maxSaves, way)}
 }

@@ -1,37 +1,25 @@
 package attributes
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
-	"math/big"
-	"os"
-	"os/signal"
 	"path"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // Tool is the name of the tool of this package.
 const Tool = "firmware-attributes"
-
-// Exit codes of firmware-attributes.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	// exitUsage: the arguments are wrong; nothing was written.
-	exitUsage = 2
-	// exitRejected: the firmware does not take a value, or the password.
-	exitRejected = 4
-)
 
 // Host is a machine whose kernel is asked by files.
 type Host interface {
@@ -56,25 +44,12 @@ type Program struct {
 	Open func(root string) Host
 }
 
-// Run returns the exit code.
+// Run returns the exit code, one of those of owntool.
 func (p Program) Run(args []string, stdout, stderr io.Writer) int {
-	dropped := make(chan os.Signal, 1)
-	signal.Notify(dropped, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-	defer signal.Stop(dropped)
-	say := func(w io.Writer, text string) { _, _ = fmt.Fprintln(w, strings.Join(strings.Fields(text), " ")) }
-	s, err := p.parse(args)
-	if err != nil {
-		say(stderr, err.Error())
-		return exitUsage
-	}
-	if err := s.run(func(text string) { say(stdout, text) }); err != nil {
-		say(stderr, err.Error())
-		if errors.As(err, new(rejection)) {
-			return exitRejected
-		}
-		return exitFailed
-	}
-	return exitOK
+	return owntool.Run(stdout, stderr, func() (owntool.Action, error) {
+		s, err := p.parse(args)
+		return s.run, err
+	})
 }
 
 func (p Program) parse(args []string) (session, error) {
@@ -119,147 +94,194 @@ func (p Program) parse(args []string) (session, error) {
 	return s, nil
 }
 
-// rejection says why a value is not taken. Trying again does not help.
-type rejection string
-
-// Error returns the reason.
-func (r rejection) Error() string { return string(r) }
-
-func rejectf(format string, args ...any) error { return rejection(fmt.Sprintf(format, args...)) }
-
 // session is one call of the tool.
 type session struct {
 	sysfs.FirmwareInterface
-	host                         Host
-	authentication, passwordFile string
+	host                                   Host
+	authentication, passwordFile, password string
 	// pairs are names and values in turn.
 	pairs []string
 }
+
+// The names of the kernel's drivers that differ in what they do with a password, and with values.
+const (
+	thinkLMI = "thinklmi"
+	hpBIOS   = "hp-bioscfg"
+)
 
 // run stores the values, between telling the password and taking it back.
 func (s session) run(say func(string)) error {
 	if s.authentication == "" {
 		return s.saved(say)
 	}
-	password, err := readPassword(s.passwordFile)
-	if err != nil {
+	var err error
+	if s.password, err = readPassword(s.passwordFile); err != nil {
 		return err
 	}
-	switch err = s.tell(password + "\n"); {
-	case err == nil:
-		err = s.saved(say)
-	case isRefusal(err):
-		err = rejectf("the password of %s is refused: %v", s.authentication, err)
-	default:
-		err = fmt.Errorf("tell the password of %s: %w", s.authentication, err)
+	if s.Name == hpBIOS { // it forgets the password with each value, and takes no empty one
+		return s.saved(say)
 	}
-	if forget := s.tell("\n"); forget != nil {
+	if err = s.tell(s.password); err == nil {
+		err = s.saved(say)
+	}
+	if forget := s.store("authentication", s.authentication, "current_password", s.nothing()); forget != nil {
 		return fmt.Errorf("the kernel still knows the password of %s, for every process: %w", s.authentication, errors.Join(forget, err))
 	}
 	return err
 }
 
-// tell writes current_password.
+// tell writes the password, without the end of a line: Lenovo's driver counts that as a part.
 func (s session) tell(password string) error {
-	return s.host.Store(path.Join(s.Path, "authentication", s.authentication, "current_password"), password)
+	err := s.store("authentication", s.authentication, "current_password", password)
+	switch {
+	case isRefusal(err):
+		return owntool.Rejectf("the password of %s is refused: %v", s.authentication, err)
+	case err != nil:
+		return fmt.Errorf("tell the password of %s: %w", s.authentication, err)
+	}
+	return nil
 }
 
-// maxPassword bounds the file of a password.
-const maxPassword = 1024
+// nothing is the empty password. An empty write never reaches a driver. Lenovo's takes the end of a line for a password that is too short, and Dell's
+// looks for that before the text on older kernels, and is always given one.
+func (s session) nothing() string {
+	if s.Name == thinkLMI {
+		return "\x00"
+	}
+	return "\n"
+}
 
-// readPassword reads the password, without the end of its line. Errors do not have it.
-func readPassword(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", fmt.Errorf("read password: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxPassword+1))
-	if err != nil {
-		return "", fmt.Errorf("read password: %w", err)
-	}
-	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
-	if password == "" || len(text) > maxPassword || strings.ContainsAny(password, "\r\n\x00") {
-		return "", fmt.Errorf("read password: %s does not hold one line of at most %d bytes", file, maxPassword)
-	}
-	return password, nil
+// store writes a file of the interface.
+func (s session) store(of, name, file, value string) error {
+	return s.host.Store(path.Join(s.Path, of, name, file), value)
 }
 
 // saved stores the values and saves them. Lenovo's firmware saves a few times between two boots, so that more than one value is saved at
-// once where the driver can: what was stored before a refusal is saved too, so that it is what is read.
+// once where the driver can: what was stored before a refusal is saved too, so that it is what is read. Once its driver has saved at once, it takes values one
+// by one alone until the boot.
 func (s session) saved(say func(string)) error {
-	const single, bulk, save = "single", "bulk", "save"
-	mode := path.Join(s.Path, "attributes/save_settings")
-	if s.SaveMode == "" || s.SaveMode == single && len(s.pairs) == 2 {
-		_, err := s.store(say)
-		return err
+	const single, bulk = "single", "bulk"
+	how := s.SaveMode
+	switch {
+	case how == "":
+	case changed(s.FirmwareInterface):
+		how = single
+	case len(s.pairs) > 2:
+		how = bulk
 	}
-	if s.SaveMode != bulk {
-		if err := s.host.Store(mode, bulk+"\n"); err != nil {
-			return fmt.Errorf("have settings saved at once: %w", err)
+	mode := func(to string) error { return s.store("attributes", "", "save_settings", to+"\n") }
+	if how != s.SaveMode {
+		if err := mode(how); err != nil {
+			return fmt.Errorf("have settings saved %s: %w", how, err)
 		}
 	}
-	n, err := s.store(say)
-	if n > 0 {
-		if saving := s.host.Store(mode, save+"\n"); saving != nil {
-			err = errors.Join(err, fmt.Errorf("save settings: %w", saving))
-		}
+	var err error
+	if how == bulk {
+		err = s.atOnce(say, func() error { return mode("save") })
+	} else {
+		err = s.oneByOne(say)
 	}
-	if s.SaveMode != bulk {
-		if back := s.host.Store(mode, single+"\n"); back != nil {
-			err = errors.Join(err, fmt.Errorf("have settings saved one by one again: %w", back))
+	if how != s.SaveMode {
+		if back := mode(s.SaveMode); back != nil {
+			err = errors.Join(err, fmt.Errorf("have settings saved %s again: %w", s.SaveMode, back))
 		}
 	}
 	return err
 }
 
-// store stores the values up to the first that is refused, and returns how many.
-func (s session) store(say func(string)) (n int, err error) {
-	for at := 0; at < len(s.pairs); at += 2 {
-		name, value := s.pairs[at], s.pairs[at+1]
-		if err := s.storeOne(name, value); err != nil {
-			return n, err
+// oneByOne stores the values up to the first that is refused.
+func (s session) oneByOne(say func(string)) error {
+	for pair := range slices.Chunk(s.pairs, 2) {
+		before, err := s.put(pair[0], pair[1])
+		if err == nil {
+			err = s.verify(before, pair[1], say)
 		}
-		n++
-		say(fmt.Sprintf("set %s to %s", name, value))
+		if err != nil {
+			return err
+		}
 	}
-	return n, nil
+	return nil
 }
 
-// storeOne stores a value and reads it back. Some firmware shows a value only after the boot: as long as one waits for it, the value from
-// before is no refusal.
-func (s session) storeOne(name, value string) error {
-	before := s.ReadAttribute(s.host, name)
-	if before.Err != nil {
-		return before.Err
+// atOnce stores the values up to the first that is refused, saves them, and looks then what the firmware made of them.
+func (s session) atOnce(say func(string), save func() error) error {
+	var stored []sysfs.FirmwareAttribute
+	var err error
+	for pair := range slices.Chunk(s.pairs, 2) {
+		var before sysfs.FirmwareAttribute
+		if before, err = s.put(pair[0], pair[1]); err != nil {
+			break
+		}
+		stored = append(stored, before)
 	}
-	err := s.host.Store(path.Join(s.Path, "attributes", name, "current_value"), value+"\n")
+	if len(stored) == 0 {
+		return err
+	}
+	switch saving := save(); {
+	case isRefusal(saving):
+		return errors.Join(err, owntool.Rejectf("the system firmware does not save settings: %v: it is locked, or its password is another", saving))
+	case saving != nil:
+		return errors.Join(err, fmt.Errorf("save settings: %w", saving))
+	}
+	for i, before := range stored {
+		err = errors.Join(err, s.verify(before, s.pairs[2*i+1], say))
+	}
+	return err
+}
+
+// put stores a value, and returns what was before.
+func (s session) put(name, value string) (before sysfs.FirmwareAttribute, err error) {
+	if before = s.ReadAttribute(s.host, name); before.Err != nil {
+		return before, before.Err
+	}
+	orPassword := ""
+	if s.authentication != "" {
+		orPassword = ", or its password is another"
+	}
+	if s.authentication != "" && s.Name == hpBIOS {
+		if err := s.tell(s.password); err != nil {
+			return before, err
+		}
+	}
+	err = s.store("attributes", name, "current_value", value+"\n")
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return rejectf("the system firmware refuses to change %s to %q: %v: it is locked, or its password is another", name, value, err)
+		return before, owntool.Rejectf("the system firmware refuses to change %s to %q: %v: it is locked, or its password is another", name, value, err)
 	case isRefusal(err):
-		return rejectf("the system firmware does not take %q for %s: %v", value, name, err)
+		return before, owntool.Rejectf("the system firmware does not take %q for %s%s: %v", value, name, orPassword, err)
 	case err != nil:
-		return fmt.Errorf("set %s to %q: %w", name, value, err)
+		return before, fmt.Errorf("set %s to %q: %w", name, value, err)
 	}
-	after := s.ReadAttribute(s.host, name)
+	return before, nil
+}
+
+// verify reads a value back. Some firmware shows a value only after the boot: as long as one waits for it, the value from before is no refusal.
+func (s session) verify(before sysfs.FirmwareAttribute, value string, say func(string)) error {
+	after := s.ReadAttribute(s.host, before.Name)
 	if after.Err != nil {
 		return after.Err
 	}
-	pending, _ := fs.ReadFile(s.host, path.Join(s.Path, "attributes/pending_reboot")) // where it cannot be read, none waits
+	pending, err := fs.ReadFile(s.host, path.Join(s.Path, "attributes/pending_reboot"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("tell whether %s waits for a boot: %w", before.Name, err)
+	}
 	waits := strings.TrimSpace(string(pending)) == "1"
 	switch {
 	case same(after, value), waits && *after.Current == *before.Current:
+		say(fmt.Sprintf("set %s to %s", before.Name, value))
 		return nil
 	case *after.Current == *before.Current:
-		return rejectf("the system firmware took %q for %s, and kept %q", value, name, *after.Current)
+		return owntool.Rejectf("the system firmware took %q for %s, and kept %q", value, before.Name, *after.Current)
 	}
-	return rejectf("the system firmware stored %q for %s instead of %q", *after.Current, name, value)
+	return owntool.Rejectf("the system firmware stored %q for %s instead of %q", *after.Current, before.Name, value)
 }
+
+// changed reports whether the driver says that something was changed since the boot.
+func changed(i sysfs.FirmwareInterface) bool { return i.PendingReboot != nil && *i.PendingReboot != 0 }
 
 // isRefusal reports whether the error is about what was written.
 func isRefusal(err error) bool {
-	for _, refusal := range []syscall.Errno{syscall.EINVAL, syscall.EACCES, syscall.EPERM, syscall.ERANGE, syscall.EOPNOTSUPP, syscall.ENOENT} {
+	for _, refusal := range []syscall.Errno{syscall.EINVAL, syscall.EACCES, syscall.EPERM, syscall.ERANGE, syscall.EOPNOTSUPP} {
 		if errors.Is(err, refusal) {
 			return true
 		}
@@ -271,23 +293,11 @@ func isRefusal(err error) bool {
 func same(a sysfs.FirmwareAttribute, value string) bool {
 	switch a.Type {
 	case "integer":
-		return decimal(*a.Current) == decimal(value)
+		return inventory.SpelledAsNumber.Same(*a.Current, value)
 	case orderedList:
 		return strings.ReplaceAll(*a.Current, ",", ";") == value
 	}
 	return *a.Current == value
-}
-
-// decimal is a number in decimal digits; what is none is returned as it is.
-func decimal(text string) string {
-	digits, base := strings.ToLower(text), 10
-	if hex, ok := strings.CutPrefix(digits, "0x"); ok {
-		digits, base = hex, 16
-	}
-	if n, ok := new(big.Int).SetString(digits, base); ok {
-		return n.String()
-	}
-	return text
 }
 
 func setCommand(root, of, authentication, passwordFile string, values []assignment, lock string) command.Command {
@@ -300,9 +310,4 @@ func setCommand(root, of, authentication, passwordFile string, values []assignme
 		argv = append(argv, a.Name, a.value)
 	}
 	return command.Command{Argv: argv, Kind: command.Write, Lock: lock}
-}
-
-func firstLine(output []byte) string {
-	line, _, _ := bytes.Cut(bytes.TrimSpace(output), []byte("\n"))
-	return strings.ToValidUTF8(string(bytes.TrimSpace(line)), "?")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -20,13 +21,7 @@ func (d *Driver) Parameters(ctx context.Context, id inventory.Identity, names ..
 	if err != nil {
 		return nil, err
 	}
-	asked := slices.Clone(names)
-	for _, name := range names {
-		if p := inventory.FindParameter(all, name); p != nil {
-			asked = append(asked, p.Sets...)
-		}
-	}
-	return slices.DeleteFunc(all, func(p inventory.Parameter) bool { return len(names) > 0 && !slices.Contains(asked, p.Name) }), nil
+	return inventory.Asked(all, names...), nil
 }
 
 func (d *Driver) parameters(ctx context.Context, id inventory.Identity) (reading, []inventory.Parameter, error) {
@@ -52,7 +47,7 @@ func (d *Driver) parameters(ctx context.Context, id inventory.Identity) (reading
 func (d *Driver) CheckConfiguration(ctx context.Context, id inventory.Identity, c driver.Configuration) error {
 	r, all, err := d.parameters(ctx, id)
 	if err == nil {
-		_, err = c.Resolve(all)
+		err = c.Check(all)
 	}
 	if err != nil {
 		return fmt.Errorf("check settings of adapter %s: %w", r.named(id), err)
@@ -63,12 +58,11 @@ func (d *Driver) CheckConfiguration(ctx context.Context, id inventory.Identity, 
 // Configure has the kernel store the values that it does not have, one after the other.
 func (d *Driver) Configure(ctx context.Context, id inventory.Identity, c driver.Configuration) (inventory.Activation, error) {
 	r, all, err := d.parameters(ctx, id)
-	var settings []inventory.Setting
 	if err == nil {
-		settings, err = c.Resolve(all)
+		err = c.Check(all)
 	}
 	needs := inventory.ActivateNone
-	for _, s := range own(settings, all) {
+	for _, s := range own(c.Set, all) {
 		if err == nil {
 			err = d.set(ctx, r, s)
 			needs = max(needs, inventory.FindParameter(all, s.Name).Needs)
@@ -95,7 +89,7 @@ func (d *Driver) set(ctx context.Context, r reading, s inventory.Setting) error 
 	case err != nil || result.ExitCode == exitOK:
 		return err
 	case result.ExitCode == exitRejected, result.ExitCode == exitUnsupported:
-		return driver.RejectSettingsf("the kernel driver does not take %s for %s: %s", s.Value, s.Name, firstLine(result.Stderr))
+		return driver.RejectSettingsf("the kernel driver does not take %s for %s: %s", s.Value, s.Name, owntool.FirstLine(result.Stderr))
 	case result.ExitCode == exitBusy:
 		return command.Failed(c, result, errors.New("the adapter is busy: try again"))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -98,7 +99,7 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (reading, erro
 	if err != nil {
 		return reading{}, err
 	}
-	if err := d.idle(id); err != nil {
+	if err := owntool.Idle(d.runner, id.UniqueID); err != nil {
 		return reading{}, fmt.Errorf("read adapter %s: %w", h, err)
 	}
 	info, err := ask(ctx, &d.asked, h, "info", func() (Info, error) { return d.dial.info(h) })
@@ -121,23 +122,6 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (reading, erro
 	}
 	id.UniqueID = unique(id, info)
 	return reading{a, h, info, id, d.obstacle(id), d.modeRefusal(id, h)}, nil
-}
-
-// idle returns an error while the adapter is being written, because the kernel would block a query until the write
-// ends. If the runner cannot report that, the query runs into its timeout. The lock of an ended write may be held for
-// another moment by a process that was started at that time.
-func (d *Driver) idle(id inventory.Identity) error {
-	writes, ok := d.runner.(interface {
-		Writing(lock string) (*command.Writing, error)
-	})
-	if !ok || id.UniqueID == "" {
-		return nil
-	}
-	w, err := writes.Writing(id.UniqueID)
-	if err == nil && w != nil && w.State == command.WriteRunning && w.Ended == nil {
-		err = fmt.Errorf("%w: read it again when the write has ended", command.ErrBusy)
-	}
-	return err
 }
 
 // unique is the id from sysfs, unless that is only the slot: then it is made of the adapter's serial numbers, if there
@@ -248,7 +232,7 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	case err != nil:
 		return 0, fmt.Errorf("activate firmware of adapter %s: %w", r.handle, err)
 	case result.ExitCode == exitUnsupported:
-		return 0, &driver.NotEnoughError{Needs: inventory.ActivateReboot, Reason: "the kernel driver did not reset the adapter: " + firstLine(result.Stderr)}
+		return 0, &driver.NotEnoughError{Needs: inventory.ActivateReboot, Reason: "the kernel driver did not reset the adapter: " + owntool.FirstLine(result.Stderr)}
 	case result.ExitCode != 0:
 		err = command.Failed(c, result, errors.New("the kernel did not activate it"))
 		return 0, fmt.Errorf("activate firmware of adapter %s: %w", r.handle, err)

@@ -217,14 +217,11 @@ func encodeData(ae *netlink.AttributeEncoder, kind uint8, value string) error {
 		return nil
 	}
 	bits := map[uint8]int{kindU8: 8, kindU16: 16, kindU32: 32, kindU64: 64}[kind]
-	digits, base := strings.ToLower(value), 10
-	if hex, ok := strings.CutPrefix(digits, "0x"); ok {
-		digits, base = hex, 16
+	number := inventory.ParseNumber(value)
+	if number == nil || number.Sign() < 0 || number.BitLen() > bits {
+		return fmt.Errorf("%q is no number of %d bits", value, bits)
 	}
-	n, err := strconv.ParseUint(digits, base, bits)
-	if err != nil {
-		return err
-	}
+	n := number.Uint64()
 	switch kind {
 	case kindU8:
 		ae.Uint8(attrParamValueData, uint8(n))

@@ -1,14 +1,11 @@
 package devlink
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +15,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -62,9 +60,7 @@ type Program struct {
 
 // Run returns the exit code.
 func (p Program) Run(args []string, stdout, stderr io.Writer) int {
-	dropped := make(chan os.Signal, 1)
-	signal.Notify(dropped, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-	defer signal.Stop(dropped)
+	defer owntool.IgnoreSignals()()
 	say := func(w io.Writer, format string, values ...any) { _, _ = fmt.Fprintf(w, format+"\n", values...) }
 	do, err := p.parse(args, func(format string, values ...any) { say(stdout, format, values...) })
 	if err != nil {
@@ -241,11 +237,6 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-func firstLine(output []byte) string {
-	line, _, _ := bytes.Cut(bytes.TrimSpace(output), []byte("\n"))
-	return strings.ToValidUTF8(string(bytes.TrimSpace(line)), "?")
-}
-
 // Tool is the name of the tool of this package.
 const Tool = "firmware-devlink"
 
@@ -278,7 +269,7 @@ func (a adapters) classify(c command.Command, r command.Result) error {
 	case r.ExitCode == exitOK:
 		return nil
 	case r.ExitCode == exitRejected, r.ExitCode == exitUnsupported && a.unsupportedIsImage:
-		return driver.Rejectf("the kernel driver does not accept the image: %s", firstLine(r.Stderr))
+		return driver.Rejectf("the kernel driver does not accept the image: %s", owntool.FirstLine(r.Stderr))
 	case r.ExitCode == exitChanged:
 		return command.Failed(c, r, command.ErrImage)
 	case r.ExitCode == exitNotFound:

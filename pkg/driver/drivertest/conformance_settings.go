@@ -41,7 +41,7 @@ func settingsCases() []conformanceCase {
 		{"what is set outlives a reboot", testSetLasts},
 		{"setting twice writes once", testSetTwice},
 		{"what was read undoes a change", testSetBack},
-		{"a reset gives the default", testReset},
+		{"a default is taken as a value", testReset},
 		{"an unknown name is rejected and nothing is written", testUnknownName},
 		{"a value out of range is rejected and nothing is written", testMisfit},
 		{"a read-only parameter is not written", testReadOnly},
@@ -190,12 +190,10 @@ func testReset(t *testing.T, h Harness) {
 	h.activate(t, h.configure(t, h.set()))
 	for _, name := range h.names() {
 		p := *inventory.FindParameter(h.parameters(t, name), name)
-		reset := driver.Configuration{Reset: []string{p.Name}}
 		if !p.Default.Known {
-			assertRejected(t, h.configurer().CheckConfiguration(t.Context(), h.ID, reset))
 			continue
 		}
-		h.activate(t, h.configure(t, reset))
+		h.activate(t, h.configure(t, driver.Configuration{Set: []inventory.Setting{{Name: p.Name, Value: p.Default.Value}}}))
 		after := inventory.FindParameter(h.parameters(t, name), name)
 		assert.True(t, after.Stores(p.Default.Value), "%s stores %s", p.Name, after.Next)
 		assert.False(t, after.Pending())
@@ -222,7 +220,6 @@ func testUnknownName(t *testing.T, h Harness) {
 	const other = "NO_SUCH_PARAMETER"
 	unknown := inventory.Setting{Name: other, Value: "1"}
 	h.assertRefused(t, driver.Configuration{Set: append(slices.Clone(h.Settings.Set), unknown)}, other)
-	h.assertRefused(t, driver.Configuration{Reset: []string{other}}, other)
 }
 
 func testMisfit(t *testing.T, h Harness) {
@@ -243,8 +240,7 @@ func testReadOnly(t *testing.T, h Harness) {
 }
 
 func testContradiction(t *testing.T, h Harness) {
-	twice := h.set()
-	twice.Reset = h.names()
+	twice := driver.Configuration{Set: slices.Concat(h.Settings.Set, h.Settings.Set)}
 	h.assertRefused(t, twice, h.names()...)
 }
 

@@ -67,9 +67,7 @@ func (s *Simulated) Parameters(_ context.Context, id inventory.Identity, names .
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(d.known(), func(p inventory.Parameter) bool {
-		return len(names) > 0 && !slices.Contains(names, p.Name)
-	}), nil
+	return inventory.Asked(d.known(), names...), nil
 }
 
 // CheckConfiguration compares the configuration with the device's parameters.
@@ -78,7 +76,7 @@ func (s *Simulated) CheckConfiguration(_ context.Context, id inventory.Identity,
 	defer s.mu.Unlock()
 	d, err := s.configurable(id)
 	if err == nil {
-		_, err = c.Resolve(d.known())
+		err = c.Check(d.known())
 	}
 	return err
 }
@@ -91,11 +89,10 @@ func (s *Simulated) Configure(ctx context.Context, id inventory.Identity, c driv
 	if err != nil {
 		return 0, err
 	}
-	settings, err := c.Resolve(d.known())
-	if err != nil {
+	if err := c.Check(d.known()); err != nil {
 		return 0, err
 	}
-	todo, needs := inventory.Differing(settings, d.known()), inventory.NeededFor(settings, d.known())
+	todo, needs := inventory.Differing(c.Set, d.known()), inventory.NeededFor(c.Set, d.known())
 	switch {
 	case d.busy || d.faults[BusyWrite]:
 		return 0, toolError("configure", d, command.ErrBusy)

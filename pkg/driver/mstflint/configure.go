@@ -23,8 +23,7 @@ func (d *Driver) Parameters(ctx context.Context, id inventory.Identity, names ..
 	if err != nil {
 		return nil, fmt.Errorf("read settings of card %s: %w", card, err)
 	}
-	asked := append(askedFor(names), names...)
-	return slices.DeleteFunc(all, func(p inventory.Parameter) bool { return len(names) > 0 && !slices.Contains(asked, p.Name) }), nil
+	return inventory.Asked(all, names...), nil
 }
 
 // parameters reads all, or at least those of the names and those that they stand for.
@@ -137,11 +136,11 @@ func (d *Driver) CheckConfiguration(ctx context.Context, id inventory.Identity, 
 	if err != nil {
 		return err
 	}
-	all, settings, err := d.resolve(ctx, id, card, c)
+	all, err := d.resolve(ctx, id, card, c)
 	if err != nil {
 		return fmt.Errorf("check settings of card %s: %w", card, err)
 	}
-	todo := own(settings, all)
+	todo := own(c.Set, all)
 	if len(todo) == 0 {
 		return nil
 	}
@@ -156,25 +155,22 @@ func (d *Driver) CheckConfiguration(ctx context.Context, id inventory.Identity, 
 	return fmt.Errorf("check settings of card %s: %w", card, refusal(try, r, "the tool did not say whether it takes them"))
 }
 
-// resolve reads the parameters that the configuration is about and what it means for them. Where it names one that the card does not have, all
+// resolve reads the parameters that the configuration is about, and checks it against them. Where it names one that the card does not have, all
 // are read, of which the nearest are named.
 func (d *Driver) resolve(
 	ctx context.Context, id inventory.Identity, card inventory.PCIAddress, c driver.Configuration,
-) (all []inventory.Parameter, settings []inventory.Setting, err error) {
-	names := slices.Clone(c.Reset)
-	for _, s := range c.Set {
-		names = append(names, s.Name)
-	}
+) (all []inventory.Parameter, err error) {
+	names := c.Names()
 	if len(names) == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if all, err = d.parameters(ctx, id, card, names); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if slices.ContainsFunc(names, func(name string) bool { return inventory.FindParameter(all, name) == nil }) {
 		whole, err := d.parameters(ctx, id, card, nil)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, p := range whole {
 			if inventory.FindParameter(all, p.Name) == nil {
@@ -182,8 +178,7 @@ func (d *Driver) resolve(
 			}
 		}
 	}
-	settings, err = c.Resolve(all)
-	return all, settings, err
+	return all, c.Check(all)
 }
 
 // Configure stores the values in the card, which loads them with its next reset or with the next boot.
@@ -192,12 +187,12 @@ func (d *Driver) Configure(ctx context.Context, id inventory.Identity, c driver.
 	if err != nil {
 		return 0, err
 	}
-	all, settings, err := d.resolve(ctx, id, card, c)
+	all, err := d.resolve(ctx, id, card, c)
 	if err != nil {
 		return 0, fmt.Errorf("set up card %s: %w", card, err)
 	}
-	needs := inventory.NeededFor(settings, all)
-	todo := own(settings, all)
+	needs := inventory.NeededFor(c.Set, all)
+	todo := own(c.Set, all)
 	if len(todo) == 0 {
 		return needs, nil
 	}

@@ -3,7 +3,6 @@ package mstflint
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -86,7 +85,7 @@ func numVFs(enabled, vfs inventory.Reading) inventory.Reading {
 	case inventory.SpelledWithCode.Same(enabled.Value, "0"):
 		return inventory.Read("0")
 	case vfs.Known:
-		return inventory.Read(numberOf(vfs.Value))
+		return inventory.Read(inventory.DecimalOf(vfs.Value))
 	}
 	return inventory.Reading{}
 }
@@ -99,7 +98,7 @@ func linkType(ports []*inventory.Parameter, of func(*inventory.Parameter) invent
 		if !r.Known {
 			return r
 		}
-		names = append(names, cmp.Or(linkNames[numberOf(r.Value)], r.Value))
+		names = append(names, cmp.Or(linkNames[inventory.DecimalOf(r.Value)], r.Value))
 	}
 	if all := slices.Compact(slices.Clone(names)); len(all) == 1 {
 		names = all
@@ -107,27 +106,12 @@ func linkType(ports []*inventory.Parameter, of func(*inventory.Parameter) invent
 	return inventory.Read(strings.Join(names, ","))
 }
 
-// numberOf is the number of a value, which stays the same where a version of the tool spells its text otherwise; a value without one is
-// returned as it is.
-func numberOf(value string) string {
-	value = strings.TrimSpace(value)
-	if _, code, ok := strings.Cut(value, "("); ok && strings.HasSuffix(code, ")") {
-		value = strings.TrimSuffix(code, ")")
-	}
-	digits, base := value, 10 // with 0 as its base strconv, as the tool, would read octal digits
-	if hex, ok := strings.CutPrefix(strings.ToLower(value), "0x"); ok {
-		digits, base = hex, 16
-	}
-	if n, err := strconv.ParseUint(digits, base, 64); err == nil {
-		return strconv.FormatUint(n, 10)
-	}
-	return value
-}
-
 // own replaces the settings of every vendor by the card's own, which the tool takes, and leaves out what the card stores already.
 func own(settings []inventory.Setting, all []inventory.Parameter) []inventory.Setting {
 	var out []inventory.Setting
-	set := func(name, value string) { out = append(out, inventory.Setting{Name: name, Value: numberOf(value)}) }
+	set := func(name, value string) {
+		out = append(out, inventory.Setting{Name: name, Value: inventory.DecimalOf(value)})
+	}
 	for _, s := range settings {
 		switch s.Name {
 		case inventory.SettingNumVFs:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,8 +59,8 @@ func (s state) waits() bool {
 	case limit.Current.Known || !limit.Next.Known:
 		return limit.Pending()
 	}
-	n, err := strconv.Atoi(limit.Next.Value)
-	return err == nil && n > s.most()
+	n := inventory.ParseNumber(limit.Next.Value)
+	return n != nil && n.Cmp(big.NewInt(int64(s.most()))) > 0
 }
 
 // Parameters reads those of the adapter's driver and those of the functions. An element of sriov_numvfs is the number of one function, in the order of
@@ -69,13 +70,7 @@ func (a adapter) Parameters(ctx context.Context, id inventory.Identity, names ..
 	if err != nil {
 		return nil, err
 	}
-	asked := slices.Clone(names)
-	for _, name := range names {
-		if p := inventory.FindParameter(s.all, name); p != nil {
-			asked = append(asked, p.Sets...)
-		}
-	}
-	return slices.DeleteFunc(s.all, func(p inventory.Parameter) bool { return len(names) > 0 && !slices.Contains(asked, p.Name) }), nil
+	return inventory.Asked(s.all, names...), nil
 }
 
 // isOfPorts reports whether a parameter is one of the functions, and not of what the adapter's driver reads.
@@ -210,7 +205,11 @@ func (s *state) withLimit(count inventory.Parameter) inventory.Parameter {
 	out.Sets = slices.Concat(limit.Sets, count.Sets)
 	out.ReadOnly = cmp.Or(limit.ReadOnly, count.ReadOnly)
 	out.Volatile = true
-	out.Current = both(count.Current, limit.Current)
+	inForce := limit.Current
+	if !inForce.Known && !s.waits() { // the kernel has room for it
+		inForce = limit.Next
+	}
+	out.Current = both(count.Current, inForce)
 	if !s.waits() {
 		out.Next, out.Ready = both(count.Next, limit.Next), limit.Next
 	}
@@ -238,10 +237,7 @@ type change struct {
 
 // resolve reads what the configuration is about, and what it means.
 func (a adapter) resolve(ctx context.Context, id inventory.Identity, c driver.Configuration) (change, error) {
-	names := slices.Clone(c.Reset)
-	for _, s := range c.Set {
-		names = append(names, s.Name)
-	}
+	names := c.Names()
 	if len(names) == 0 {
 		_, _, err := a.driver.functions(ctx, id)
 		if errors.Is(err, driver.ErrNotSupported) && a.own != nil {
@@ -256,8 +252,7 @@ func (a adapter) resolve(ctx context.Context, id inventory.Identity, c driver.Co
 	if err != nil {
 		return change{}, err
 	}
-	settings, err := c.Resolve(s.all)
-	if err != nil {
+	if err := c.Check(s.all); err != nil {
 		return change{}, err
 	}
 	isOwn := func(name string) bool { return inventory.FindParameter(s.own, name) != nil }
@@ -267,12 +262,7 @@ func (a adapter) resolve(ctx context.Context, id inventory.Identity, c driver.Co
 			out.own.Set = append(out.own.Set, setting)
 		}
 	}
-	for _, name := range c.Reset {
-		if isOwn(name) {
-			out.own.Reset = append(out.own.Reset, name)
-		}
-	}
-	for _, setting := range settings {
+	for _, setting := range c.Set {
 		for _, r := range s.requesters {
 			switch setting.Name {
 			case inventory.SettingMaxReadRequestBytes, readRequest, element(readRequest, r.index):
@@ -292,7 +282,7 @@ func (a adapter) resolve(ctx context.Context, id inventory.Identity, c driver.Co
 }
 
 // isOwn reports whether the adapter's driver has something to do.
-func (c change) isOwn() bool { return len(c.own.Set)+len(c.own.Reset) > 0 }
+func (c change) isOwn() bool { return len(c.own.Set) > 0 }
 
 // defers reports whether a port gets its number of virtual functions after the activation of the limit that the firmware is told: all ports do in
 // a change that is about more than the ports, because virtual functions would hinder that activation or be lost with it.
@@ -302,7 +292,7 @@ func (c change) defers(limitWaits bool, p port, n int) bool {
 
 // willWait reports whether the limit waits once the firmware was told its part.
 func (c change) willWait() bool {
-	return c.waits() || len(c.own.Reset) > 0 || inventory.NeededFor(c.own.Set, c.state.own) != inventory.ActivateNone
+	return c.waits() || inventory.NeededFor(c.own.Set, c.state.own) != inventory.ActivateNone
 }
 
 // judge returns a *RejectedError about a number of virtual functions that the port cannot have now, and will not after an activation.
@@ -328,15 +318,10 @@ func (c change) judge() error {
 // number is the value that a function gets.
 func number(values map[int]string, index int) (n int, set bool) {
 	value, set := values[index]
-	parsed, err := strconv.ParseInt(strings.TrimPrefix(strings.ToLower(value), "0x"), base(value), 32)
-	return int(parsed), set && err == nil
-}
-
-func base(value string) int {
-	if strings.HasPrefix(strings.ToLower(value), "0x") {
-		return 16
+	if parsed := inventory.ParseNumber(value); set && parsed != nil { // as is known, for the values were checked
+		n = int(parsed.Int64())
 	}
-	return 10
+	return n, set
 }
 
 // CheckConfiguration has the adapter's driver judge its part, and looks at what uses virtual functions that would be removed.

@@ -7,12 +7,16 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
@@ -72,6 +76,11 @@ func TestEachPortCanHaveItsOwnNumber(t *testing.T) {
 	assert.Equal(t, inventory.ActivateNone, configure(t, c, "sriov_numvfs[1]", "4"))
 	assert.Equal(t, []string{"0", "4"}, []string{k.get(first + "/" + numVFs), k.get(second + "/" + numVFs)})
 	assert.Equal(t, "0,4", parameter(t, c, inventory.SettingNumVFs).Current.Value)
+	for spelled, want := range map[string]string{" 0X5 ": "5", "005": "5"} {
+		configure(t, c, "sriov_numvfs[1]", spelled)
+		assert.Equal(t, want, k.get(second+"/"+numVFs), "%q is not taken for nothing", spelled)
+		configure(t, c, "sriov_numvfs[1]", "4")
+	}
 	configure(t, c, inventory.SettingNumVFs, "6")
 	assert.Equal(t, "6", parameter(t, c, inventory.SettingNumVFs).Current.Value, "the second port went from 4 to 6 by way of 0")
 	refused(t, k, c, []string{"sriov_numvfs[1] is what both", "numVFs", "name one of them"}, "sriov_numvfs[1]", "4", inventory.SettingNumVFs, "4")
@@ -88,9 +97,18 @@ func TestADriverThatMakesFewerIsNotBelieved(t *testing.T) {
 	require.ErrorContains(t, err, "it has 2 again, as before")
 	assert.Equal(t, "2", k.get(first+"/"+numVFs))
 	k.fault("few", "3")(t)
-	_, err = c.Configure(t.Context(), adapterID(), set("sriov_numvfs[1]", "6"))
-	require.ErrorAs(t, err, new(*driver.RejectedError))
+	for name, before := range map[string]string{"sriov_numvfs[0]": "2", "sriov_numvfs[1]": "0"} {
+		_, err = c.Configure(t.Context(), adapterID(), set(name, "6"))
+		require.ErrorAs(t, err, new(*driver.RejectedError))
+		require.ErrorContains(t, err, "made 3 virtual functions instead of 6")
+		require.ErrorContains(t, err, "it has "+before+" again, as before")
+		assert.Equal(t, before, parameter(t, c, name).Current.Value)
+	}
+	k.fault("refuse", "2")(t)
+	_, err = c.Configure(t.Context(), adapterID(), set("sriov_numvfs[0]", "6"))
 	require.ErrorContains(t, err, "made 3 virtual functions instead of 6")
+	require.ErrorContains(t, err, "nor can it have 2 again, as before: the kernel driver of 0000:3b:00.0 does not take 2")
+	assert.Equal(t, "0", k.get(first+"/"+numVFs))
 }
 
 // use makes something use the first virtual function of the first port.
@@ -161,9 +179,67 @@ func TestTheToolLooksItselfForWhatUsesVirtualFunctions(t *testing.T) {
 	var stderr strings.Builder
 	tool := Program{Open: func(string) Host { return k }}
 	code := tool.Run([]string{"set", k.Dir(), "0000:3b:00.0", numVFs, "0"}, &stderr, &stderr)
-	assert.Equal(t, exitRejected, code)
+	assert.Equal(t, owntool.Rejected, code)
 	assert.Contains(t, stderr.String(), "InUse: ")
 	assert.Equal(t, "4", k.get(first+"/"+numVFs))
+}
+
+// signalled is a kernel in the middle of whose writes the process is asked to end.
+type signalled struct{ fakeKernel }
+
+func (s signalled) Store(name, value string) error {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		if err := syscall.Kill(os.Getpid(), s); err != nil {
+			return err
+		}
+	}
+	return s.fakeKernel.Store(name, value)
+}
+
+func TestSignalsDoNotEndAChange(t *testing.T) {
+	k, _, c := withoutFirmware(t)
+	configure(t, c, numVFs, "4")
+	var out strings.Builder
+	tool := Program{Open: func(string) Host { return signalled{k} }}
+	assert.Equal(t, owntool.OK, tool.Run([]string{"set", k.Dir(), "0000:3b:00.0", numVFs, "6"}, &out, &out), out.String())
+	assert.Equal(t, "6", k.get(first+"/"+numVFs), "and not the 0 between")
+}
+
+// The kernel lets nobody read the number while it changes it: it is not asked before the change has ended, whatever is to be set.
+func TestAnAdapterThatIsWrittenIsNotAsked(t *testing.T) {
+	k, d, c := withoutFirmware(t)
+	k.fault("hang", "")(t)
+	go func() { _, _ = c.Configure(t.Context(), adapterID(), set(numVFs, "4")) }()
+	hangs := func() bool {
+		_, hangs := k.faulty("hangs")
+		return hangs
+	}
+	require.Eventually(t, hangs, time.Minute, 5*time.Millisecond)
+	_, err := c.Parameters(t.Context(), adapterID())
+	require.ErrorIs(t, err, command.ErrBusy)
+	require.ErrorIs(t, c.CheckConfiguration(t.Context(), adapterID(), set(numVFs, "0")), command.ErrBusy)
+	_, err = c.Configure(t.Context(), adapterID(), set(numVFs, "0"))
+	require.ErrorIs(t, err, command.ErrBusy, "0 is what it still has")
+	require.NoError(t, os.Remove(k.path("faults/hang")))
+	require.Eventually(t, func() bool { return owntool.Idle(d.runner, adapterID().UniqueID) == nil }, time.Minute, 5*time.Millisecond)
+}
+
+// nothing is a runner of no tools.
+type nothing struct{ t *testing.T }
+
+func (n nothing) Run(_ context.Context, c command.Command) (command.Result, error) {
+	n.t.Errorf("%s was run", c)
+	return command.Result{}, errors.New("there are no tools")
+}
+
+// Where nothing is declared, or only what is so already, no tool runs.
+func TestNoToolRunsAtRest(t *testing.T) {
+	k := newFakeKernel(t, pf{"0000:3b:00.0", "16", "igb"}, pf{"0000:3b:00.1", "16", "igb"})
+	c := New(nothing{t}, k.Tree).Supplement(adapterID(), nil)
+	_, err := c.Parameters(t.Context(), adapterID())
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateNone, configure(t, c))
+	assert.Equal(t, inventory.ActivateNone, configure(t, c, numVFs, "0", autoprobe, "1"))
 }
 
 func TestWhatCannotBeLookedAtIsNotTakenForUnused(t *testing.T) {
@@ -181,29 +257,6 @@ func TestWhatCannotBeLookedAtIsNotTakenForUnused(t *testing.T) {
 	assert.Equal(t, "4", k.get(first+"/"+numVFs))
 }
 
-func TestPortsOfOthersAreLeftAlone(t *testing.T) {
-	k, d, c := withoutFirmware(t)
-	configure(t, c, inventory.SettingNumVFs, "4")
-	known := true
-	d.YieldTo(func(inventory.PCIAddress) (string, error) {
-		if known {
-			return "", nil
-		}
-		return "", errors.New("the API server does not answer")
-	})
-	d.YieldTo(func(port inventory.PCIAddress) (string, error) {
-		if port.Function == 1 {
-			return "the sriov-network-operator", nil
-		}
-		return "", nil
-	})
-	refused(t, k, c, []string{"port 0000:3b:00.1 is set up by the sriov-network-operator"}, inventory.SettingNumVFs, "0")
-	configure(t, c, inventory.SettingNumVFs, "4")
-	configure(t, c, "sriov_numvfs[0]", "2")
-	known = false
-	refused(t, k, c, []string{"it is not known whether another program sets up port 0000:3b:00.0", "the API server does not answer"}, autoprobe, "0")
-}
-
 // The sriov-network-operator keeps what it gave a port in a file of the host.
 func TestPortsOfTheSRIOVNetworkOperatorAreKnownByTheHost(t *testing.T) {
 	k, _, c := withoutFirmware(t)
@@ -216,10 +269,49 @@ func TestPortsOfTheSRIOVNetworkOperatorAreKnownByTheHost(t *testing.T) {
 	configure(t, c, inventory.SettingMaxReadRequestBytes, "4096")
 	for _, unread := range []string{"", "[]", "{"} {
 		require.NoError(t, k.put(applied, unread))
-		refused(t, k, c, []string{"it is not known whether another program sets up port 0000:3b:00.1", "/" + applied}, "sriov_numvfs[1]", "4")
+		refused(t, k, c, []string{"it is not known whether the sriov-network-operator sets up port 0000:3b:00.1", "/" + applied}, "sriov_numvfs[1]", "4")
 	}
 	require.NoError(t, k.put(applied, `{"pciAddress":"0000:3b:00.1","numVfs":5,"externallyManaged":true}`))
 	configure(t, c, "sriov_numvfs[1]", "4")
+}
+
+// What the firmware keeps of such a port, and the number that it has, are not the operator's.
+func TestTheLimitOfAPortOfTheSRIOVNetworkOperatorIsNot(t *testing.T) {
+	k, n, c := withFirmware(t, "8")
+	configure(t, c, inventory.SettingNumVFs, "8")
+	require.NoError(t, os.MkdirAll(k.path(appliedByOperator), 0o700))
+	require.NoError(t, k.put(appliedByOperator+"/0000:3b:00.1", `{"numVfs":8}`))
+	why := []string{"set up by the sriov-network-operator"}
+	for _, name := range []string{inventory.SettingNumVFs, numVFs, autoprobe, "sriov_numvfs[1]", "sriov_drivers_autoprobe[1]"} {
+		assert.Contains(t, parameter(t, c, name).ReadOnly, why[0], name)
+		refused(t, k, c, why, name, "0")
+	}
+	assert.Equal(t, inventory.ActivateNone, configure(t, c, inventory.SettingNumVFs, "8"), "it has so many")
+	for _, name := range []string{"NUM_OF_VFS", "sriov_numvfs[0]", "sriov_drivers_autoprobe[0]"} {
+		assert.Empty(t, parameter(t, c, name).ReadOnly, name)
+	}
+	assert.Equal(t, inventory.ActivateReboot, configure(t, c, "NUM_OF_VFS", "16"))
+	assert.Equal(t, "8", k.get(second+"/"+numVFs))
+	n.reboot(t)
+	p := parameter(t, c, inventory.SettingNumVFs)
+	assert.Equal(t, "0 of 16", p.Current.Value)
+	assert.Contains(t, p.ReadOnly, why[0], "a boot takes them away, and the operator makes them again")
+	configure(t, c, "sriov_numvfs[0]", "4")
+	assert.Equal(t, "0", k.get(second+"/"+numVFs))
+}
+
+// An adapter whose virtual functions are used can be told another limit: they go with the activation of that, of which others are asked.
+func TestADeferredNumberDisturbsNobody(t *testing.T) {
+	k, n, c := withFirmware(t, "4")
+	configure(t, c, inventory.SettingNumVFs, "4")
+	use["a bond"].begin(t, k)
+	refused(t, k, c, use["a bond"].says, numVFs, "2")
+	assert.Equal(t, inventory.ActivateReboot, configure(t, c, inventory.SettingNumVFs, "8"), "it is checked as it is set")
+	assert.Equal(t, "4", k.get(first+"/"+numVFs))
+	refused(t, k, c, use["a bond"].says, numVFs, "2")
+	assert.Equal(t, inventory.ActivateReboot, configure(t, c, numVFs, "8"), "there will be room for so many after the boot")
+	n.reboot(t)
+	assert.Equal(t, inventory.ActivateNone, configure(t, c, inventory.SettingNumVFs, "8"))
 }
 
 func TestAPortNeedsAKernelDriver(t *testing.T) {
@@ -302,6 +394,9 @@ func TestALimitThatIsNotReportedIsThatOfTheKernel(t *testing.T) {
 	assert.True(t, parameter(t, c, inventory.SettingNumVFs).Pending())
 	assert.Equal(t, inventory.ActivateReboot, configure(t, c, inventory.SettingNumVFs, "8"), "it goes on waiting")
 	n.reboot(t)
+	p := parameter(t, c, inventory.SettingNumVFs)
+	assert.Equal(t, "0 of 8", p.Current.Value)
+	assert.False(t, p.Pending(), "there is room for 8")
 	assert.Equal(t, inventory.ActivateNone, configure(t, c, inventory.SettingNumVFs, "8"))
 	assert.True(t, parameter(t, c, inventory.SettingNumVFs).Runs("8"))
 }
@@ -314,7 +409,7 @@ func TestMoreThanTheKernelDriverTakesIsRefused(t *testing.T) {
 }
 
 func TestReadRequestsOfEachFunctionHaveALimit(t *testing.T) {
-	k, d, c := withoutFirmware(t)
+	k, _, c := withoutFirmware(t)
 	for _, address := range []string{"0000:3b:00.0", "0000:3b:00.1"} {
 		k.express(t, address)
 	}
@@ -330,7 +425,7 @@ func TestReadRequestsOfEachFunctionHaveALimit(t *testing.T) {
 	configure(t, c, inventory.SettingMaxReadRequestBytes, "128")
 	assert.Equal(t, []int{128, 128}, limits())
 	refused(t, k, c, []string{"readrq cannot be 640", "it takes 128, 256, 512"}, readRequest, "640")
-	require.ErrorContains(t, c.CheckConfiguration(t.Context(), adapterID(), driver.Configuration{Reset: []string{readRequest}}), "cannot be reset")
+	assert.False(t, parameter(t, c, readRequest).Default.Known, "the system firmware decides it")
 
 	k.fault("lie", "")(t)
 	_, err := c.Configure(t.Context(), adapterID(), set(readRequest, "256"))
@@ -344,9 +439,6 @@ func TestReadRequestsOfEachFunctionHaveALimit(t *testing.T) {
 	require.NoError(t, os.MkdirAll(k.path("sys/kernel/security"), 0o700))
 	require.NoError(t, k.put("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"))
 	refused(t, k, c, []string{"the kernel is locked down (integrity)"}, readRequest, "256")
-	d.YieldTo(func(inventory.PCIAddress) (string, error) { return "the nic-configuration-operator", nil })
-	require.NoError(t, os.Remove(k.path("sys/kernel/security/lockdown")))
-	refused(t, k, c, []string{"set up by the nic-configuration-operator"}, readRequest, "256")
 	assert.Equal(t, []int{128, 128}, limits())
 }
 
@@ -380,8 +472,12 @@ func TestOtherDevicesAreLeftToTheirDrivers(t *testing.T) {
 		assert.Nil(t, d.Supplement(id, nil), name)
 	}
 	k = newFakeKernel(t, pf{"0000:3b:00.0", "", "igb"})
+	_, err := New(nil, k.Tree).Supplement(adapterID(), nil).Parameters(t.Context(), adapterID())
+	require.ErrorContains(t, err, "0000:3b:00.1: file does not exist", "half an adapter is none with half the settings")
+	require.NotErrorIs(t, err, driver.ErrNotSupported)
+	k = newFakeKernel(t, pf{"0000:3b:00.0", "", "igb"}, pf{"0000:3b:00.1", "", "igb"})
 	c := New(runnerOf(t, k), k.Tree).Supplement(adapterID(), nil)
-	_, err := c.Parameters(t.Context(), adapterID())
+	_, err = c.Parameters(t.Context(), adapterID())
 	require.ErrorIs(t, err, driver.ErrNotSupported)
 	require.ErrorIs(t, c.CheckConfiguration(t.Context(), adapterID(), driver.Configuration{}), driver.ErrNotSupported)
 	_, err = c.Configure(t.Context(), adapterID(), driver.Configuration{})
@@ -430,7 +526,7 @@ func TestToolTakesNothingElse(t *testing.T) {
 		{"set", "/", "0000:3b:00.0", numVFs, "0x1"}, {"set", "/", "0000:3b:00.0", numVFs, "65536"}, {"get", "/", "0000:3b:00.0", numVFs, "1"},
 	} {
 		var stderr strings.Builder
-		assert.Equal(t, exitUsage, Program{Open: func(string) Host { return k }}.Run(args, &stderr, &stderr), args)
+		assert.Equal(t, owntool.Usage, Program{Open: func(string) Host { return k }}.Run(args, &stderr, &stderr), args)
 		assert.NotEmpty(t, stderr.String())
 	}
 }

@@ -97,7 +97,7 @@ func (n nv) Parameters(_ context.Context, _ inventory.Identity, names ...string)
 func (n nv) CheckConfiguration(ctx context.Context, id inventory.Identity, c driver.Configuration) error {
 	all, err := n.Parameters(ctx, id)
 	if err == nil {
-		_, err = c.Resolve(all)
+		err = c.Check(all)
 	}
 	return err
 }
@@ -107,12 +107,11 @@ func (n nv) Configure(ctx context.Context, id inventory.Identity, c driver.Confi
 	if err != nil {
 		return 0, err
 	}
-	settings, err := c.Resolve(all)
-	if err != nil {
+	if err := c.Check(all); err != nil {
 		return 0, err
 	}
-	needs := inventory.NeededFor(settings, all)
-	for _, s := range inventory.Differing(settings, all) {
+	needs := inventory.NeededFor(c.Set, all)
+	for _, s := range inventory.Differing(c.Set, all) {
 		set := command.Command{Argv: []string{"firmware", s.Value}, Kind: command.Write, Lock: id.UniqueID}
 		r, err := n.runner.Run(ctx, set)
 		if err == nil && r.ExitCode != 0 {

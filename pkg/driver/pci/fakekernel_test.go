@@ -138,10 +138,12 @@ func (k fakeKernel) Store(name, value string) error {
 	if text, refuses := k.faulty("refuse"); refuses && n != 0 && text == strconv.FormatUint(n, 10) {
 		return syscall.ENOSPC
 	}
-	if text, few := k.faulty("few"); few && n != 0 {
-		if n, err = strconv.ParseUint(text, 10, 16); err != nil {
+	if text, few := k.faulty("few"); few {
+		most, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
 			return err
 		}
+		n = min(n, most)
 	}
 	return errors.Join(k.makeVFs(dir, int(n)), k.put(name, fmt.Sprintln(n)))
 }

@@ -11,10 +11,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Owner names the program that sets up a port on this machine in the place of this product, such as another operator; empty when none
-// does. An error says that this is not known.
-type Owner func(port inventory.PCIAddress) (string, error)
-
 // appliedByOperator is where the sriov-network-operator keeps what it gave a port, in a file for each, until it lets go of the port
 // (consts.PfAppliedConfig; host.SaveLastPfAppliedStatus).
 const appliedByOperator = "etc/sriov-operator/pci"
@@ -22,28 +18,26 @@ const appliedByOperator = "etc/sriov-operator/pci"
 // maxApplied bounds such a file in bytes.
 const maxApplied = 1 << 20
 
-// onHost is the owner by what it keeps on the host. The sriov-network-operator leaves the number of virtual functions of a port that is
-// managed externally to others.
-func onHost(host fs.FS) Owner {
-	return func(port inventory.PCIAddress) (string, error) {
-		name := path.Join(appliedByOperator, port.String())
-		f, err := host.Open(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("read what the sriov-network-operator applied: %w", err)
-		}
-		defer f.Close()
-		var applied struct {
-			ExternallyManaged bool `json:"externallyManaged"`
-		}
-		if err := json.NewDecoder(io.LimitReader(f, maxApplied)).Decode(&applied); err != nil {
-			return "", fmt.Errorf("read what the sriov-network-operator applied (/%s): %w", name, err)
-		}
-		if applied.ExternallyManaged {
-			return "", nil
-		}
-		return fmt.Sprintf("the sriov-network-operator (/%s)", name), nil
+// owned says why the virtual functions of a port are left alone; empty when they are not: two programs that write the same files undo each other's
+// changes for ever. The sriov-network-operator leaves the number of those of a port that is managed externally to others.
+func owned(host fs.FS, port inventory.PCIAddress) string {
+	name := path.Join(appliedByOperator, port.String())
+	applied := struct {
+		ExternallyManaged bool `json:"externallyManaged"`
+	}{}
+	f, err := host.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
 	}
+	if err == nil {
+		defer f.Close()
+		err = json.NewDecoder(io.LimitReader(f, maxApplied)).Decode(&applied)
+	}
+	switch {
+	case err != nil:
+		return fmt.Sprintf("it is not known whether the sriov-network-operator sets up port %s: read /%s: %v", port, name, err)
+	case applied.ExternallyManaged:
+		return ""
+	}
+	return fmt.Sprintf("port %s is set up by the sriov-network-operator (/%s): change it there, or take the port from it", port, name)
 }

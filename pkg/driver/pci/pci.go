@@ -1,15 +1,14 @@
 package pci
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"sync"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
@@ -20,11 +19,8 @@ type Driver struct {
 	runner command.Runner
 	host   fs.FS
 	// root is the directory of this machine that is the "/" of the host.
-	root string
-	// ofVFs is who makes virtual functions, by what is kept on the host, and owners who sets up a port, in the order in which they are asked.
-	ofVFs  Owner
-	owners []Owner
-	turns  sync.Map
+	root  string
+	turns sync.Map
 }
 
 var (
@@ -34,17 +30,10 @@ var (
 
 // New returns the driver. The file system is the host's, from its root.
 func New(runner command.Runner, host fs.FS) *Driver {
-	d := &Driver{runner: runner, host: host, root: "/", ofVFs: onHost(host)}
+	d := &Driver{runner: runner, host: host, root: "/"}
 	if tree, ok := host.(interface{ Dir() string }); ok {
 		d.root = tree.Dir()
 	}
-	return d
-}
-
-// YieldTo makes the driver leave the ports alone that have an owner, beside the virtual functions whose owner it finds on the host: two programs
-// that write the same files undo each other's changes for ever.
-func (d *Driver) YieldTo(owner Owner) *Driver {
-	d.owners = append(d.owners, owner)
 	return d
 }
 
@@ -82,7 +71,7 @@ type requester struct {
 
 // functions reads those of the adapter. The error wraps ErrNotSupported when they have no settings.
 func (d *Driver) functions(ctx context.Context, id inventory.Identity) (ports []port, requesters []requester, err error) {
-	if err := d.idle(id); err != nil {
+	if err := owntool.Idle(d.runner, id.UniqueID); err != nil {
 		return nil, nil, err
 	}
 	level, err := sysfs.Lockdown(d.host)
@@ -98,16 +87,15 @@ func (d *Driver) functions(ctx context.Context, id inventory.Identity) (ports []
 		if err != nil {
 			return nil, nil, err
 		}
-		refusal := owned(address, d.owners...)
 		if limit != nil {
-			r := requester{*limit, address, i, refusal}
+			r := requester{*limit, address, i, ""}
 			if level != "" {
 				r.refusal = fmt.Sprintf("the kernel is locked down (%s), and lets nobody write the configuration space of %s", level, address)
 			}
 			requesters = append(requesters, r)
 		}
 		if state != nil {
-			p := port{*state, address, i, cmp.Or(refusal, owned(address, d.ofVFs))}
+			p := port{*state, address, i, owned(d.host, address)}
 			if p.refusal == "" && p.Driver == "" {
 				p.refusal = fmt.Sprintf("port %s has no kernel driver, which is what makes virtual functions: bind one", address)
 			}
@@ -118,35 +106,6 @@ func (d *Driver) functions(ctx context.Context, id inventory.Identity) (ports []
 		return nil, nil, fmt.Errorf("the kernel has no settings of the functions of the adapter: %w", driver.ErrNotSupported)
 	}
 	return ports, requesters, nil
-}
-
-// owned says why a function is left alone; empty when it is not.
-func owned(address inventory.PCIAddress, owners ...Owner) string {
-	for _, of := range owners {
-		switch owner, err := of(address); {
-		case err != nil:
-			return fmt.Sprintf("it is not known whether another program sets up port %s: %v", address, err)
-		case owner != "":
-			return fmt.Sprintf("port %s is set up by %s: change it there, or take the port from it", address, owner)
-		}
-	}
-	return ""
-}
-
-// idle returns an error while a write of this product to the adapter runs: the kernel would block a read until it ends. If the runner cannot
-// report that, the read runs into its deadline.
-func (d *Driver) idle(id inventory.Identity) error {
-	writes, ok := d.runner.(interface {
-		Writing(lock string) (*command.Writing, error)
-	})
-	if !ok || id.UniqueID == "" {
-		return nil
-	}
-	w, err := writes.Writing(id.UniqueID)
-	if err == nil && w != nil && w.State == command.WriteRunning && w.Ended == nil {
-		err = fmt.Errorf("%w: read it again when the write has ended", command.ErrBusy)
-	}
-	return err
 }
 
 // read waits for the kernel no longer than the context allows: another program may be changing the virtual functions, and the change may
@@ -183,13 +142,5 @@ func (d *Driver) read(ctx context.Context, address inventory.PCIAddress) (*sysfs
 
 // set gives one attribute of a function its value.
 func (d *Driver) set(ctx context.Context, id inventory.Identity, address inventory.PCIAddress, name, value string) error {
-	c := setCommand(d.root, address, name, value, id.UniqueID)
-	r, err := d.runner.Run(ctx, c)
-	switch {
-	case err != nil || r.ExitCode == exitOK:
-		return err
-	case r.ExitCode == exitRejected:
-		return driver.RejectSettingsf("%s", firstLine(r.Stderr))
-	}
-	return command.Failed(c, r, errors.New("some of the values may be set"))
+	return owntool.Set(ctx, d.runner, setCommand(d.root, address, name, value, id.UniqueID))
 }

@@ -1,37 +1,24 @@
 package pci
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"os/signal"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/owntool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // Tool is the name of the tool of this package.
 const Tool = "firmware-pci"
-
-// Exit codes of firmware-pci.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	// exitUsage: the arguments are wrong; nothing was requested from the kernel.
-	exitUsage = 2
-	// exitRejected: the kernel driver does not take the value, or something uses the virtual functions.
-	exitRejected = 4
-)
 
 // The attributes of a function (Documentation/ABI/testing/sysfs-bus-pci).
 const (
@@ -68,48 +55,36 @@ type Program struct {
 	Open func(root string) Host
 }
 
-// Run returns the exit code.
+// Run returns the exit code, one of those of owntool.
 func (p Program) Run(args []string, stdout, stderr io.Writer) int {
-	dropped := make(chan os.Signal, 1)
-	signal.Notify(dropped, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-	defer signal.Stop(dropped)
+	return owntool.Run(stdout, stderr, func() (owntool.Action, error) { return p.parse(args) })
+}
+
+func (p Program) parse(args []string) (owntool.Action, error) {
 	if len(args) != 5 || args[0] != "set" || !slices.Contains([]string{numVFs, autoprobe, readRequest}, args[3]) {
-		_, _ = fmt.Fprintf(stderr, "use: %s set ROOT ADDRESS %s|%s|%s NUMBER\n", Tool, numVFs, autoprobe, readRequest)
-		return exitUsage
+		return nil, fmt.Errorf("use: %s set ROOT ADDRESS %s|%s|%s NUMBER", Tool, numVFs, autoprobe, readRequest)
 	}
 	address, err := inventory.ParsePCIAddress(args[2])
 	value, notANumber := strconv.ParseUint(args[4], 10, 16) // the kernel's type of the number
 	if err := errors.Join(err, notANumber); err != nil {
-		_, _ = fmt.Fprintln(stderr, strings.Join(strings.Fields(err.Error()), " "))
-		return exitUsage
+		return nil, err
 	}
-	f := function{p.Open(args[1]), address}
-	switch args[3] {
-	case numVFs:
-		err = f.setNumVFs(int(value))
-	case autoprobe:
-		err = f.store(autoprobe, int(value))
-	case readRequest:
-		err = f.setReadRequest(int(value))
-	}
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, strings.Join(strings.Fields(err.Error()), " "))
-		if errors.As(err, new(rejection)) {
-			return exitRejected
+	return func(say func(string)) (err error) {
+		f := function{p.Open(args[1]), address}
+		switch args[3] {
+		case numVFs:
+			err = f.setNumVFs(int(value))
+		case autoprobe:
+			err = f.store(autoprobe, int(value))
+		case readRequest:
+			err = f.setReadRequest(int(value))
 		}
-		return exitFailed
-	}
-	_, _ = fmt.Fprintf(stdout, "set %s of %s to %d\n", args[3], address, value)
-	return exitOK
+		if err == nil {
+			say(fmt.Sprintf("set %s of %s to %d", args[3], address, value))
+		}
+		return err
+	}, nil
 }
-
-// rejection says why a value is not taken. Trying again does not help.
-type rejection string
-
-// Error returns the reason.
-func (r rejection) Error() string { return string(r) }
-
-func rejectf(format string, args ...any) error { return rejection(fmt.Sprintf(format, args...)) }
 
 // function is a physical function of a host.
 type function struct {
@@ -122,17 +97,17 @@ func (f function) store(name string, value int) error {
 	err := f.host.Store(path.Join("sys/bus/pci/devices", f.address.String(), name), strconv.Itoa(value)+"\n")
 	switch {
 	case errors.Is(err, syscall.ERANGE):
-		return rejectf("%s takes fewer virtual functions than %d", f.address, value)
+		return owntool.Rejectf("%s takes fewer virtual functions than %d", f.address, value)
 	case errors.Is(err, syscall.ENOENT):
-		return rejectf("%s has no kernel driver, or one that makes no virtual functions", f.address)
+		return owntool.Rejectf("%s has no kernel driver, or one that makes no virtual functions", f.address)
 	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOSPC):
-		return rejectf("the kernel driver of %s does not take %d for %s: %v (dmesg on the node says why)", f.address, value, name, err)
+		return owntool.Rejectf("the kernel driver of %s does not take %d for %s: %v (dmesg on the node says why)", f.address, value, name, err)
 	}
 	return err
 }
 
-// setNumVFs changes how many virtual functions there are. From one number to another the kernel takes only 0 between; from there the old
-// number is tried again if the new one fails.
+// setNumVFs changes how many virtual functions there are. From one number to another the kernel takes only 0 between. If the new number fails, the
+// port gets the old one again, also where its driver made fewer than were asked for.
 func (f function) setNumVFs(want int) error {
 	before, err := f.numVFs()
 	if err != nil || before == want {
@@ -153,18 +128,27 @@ func (f function) setNumVFs(want int) error {
 	if want == 0 {
 		return nil
 	}
-	err = f.makeVFs(want)
-	if err == nil || before == 0 {
-		return err
+	if err = f.makeVFs(want); err == nil {
+		return nil
 	}
-	if again := f.makeVFs(before); again != nil {
-		return fmt.Errorf("%w; nor can it have %d again, as before: %w", err, before, again)
+	now, again := f.numVFs()
+	switch {
+	case again == nil && now == before:
+		return err
+	case again == nil && now > 0:
+		again = f.makeVFs(0)
+	}
+	if again == nil && before > 0 {
+		again = f.makeVFs(before)
+	}
+	if again != nil {
+		return fmt.Errorf("%w; nor can it have %d again, as before: %s", err, before, again.Error())
 	}
 	return fmt.Errorf("%w; it has %d again, as before", err, before)
 }
 
 func inUse(address inventory.PCIAddress, before int, users string) error {
-	return rejectf("InUse: the %d virtual functions of %s would be removed, and are used: %s: stop what uses them", before, address, users)
+	return owntool.Rejectf("InUse: the %d virtual functions of %s would be removed, and are used: %s: stop what uses them", before, address, users)
 }
 
 // makeVFs has the driver make a number of virtual functions, and reads how many there are: a driver may make fewer, and says so to the log of
@@ -175,7 +159,7 @@ func (f function) makeVFs(want int) error {
 	}
 	now, err := f.numVFs()
 	if err == nil && now != want {
-		return rejectf("the kernel driver of %s made %d virtual functions instead of %d (dmesg on the node says why)", f.address, now, want)
+		return owntool.Rejectf("the kernel driver of %s made %d virtual functions instead of %d (dmesg on the node says why)", f.address, now, want)
 	}
 	return err
 }
@@ -186,7 +170,7 @@ func (f function) numVFs() (int, error) {
 	case err != nil:
 		return 0, err
 	case state == nil:
-		return 0, rejectf("%s cannot have virtual functions", f.address)
+		return 0, owntool.Rejectf("%s cannot have virtual functions", f.address)
 	}
 	return state.NumVFs, nil
 }
@@ -198,15 +182,15 @@ func (f function) setReadRequest(want int) error {
 	case err != nil:
 		return err
 	case before == nil:
-		return rejectf("%s has no limit of read requests", f.address)
+		return owntool.Rejectf("%s has no limit of read requests", f.address)
 	}
 	control, err := before.With(want)
 	if err != nil {
-		return rejection(err.Error())
+		return owntool.Rejection(err.Error())
 	}
 	err = f.host.StoreAt(path.Join("sys/bus/pci/devices", f.address.String(), "config"), before.At, []byte{control})
 	if errors.Is(err, fs.ErrPermission) {
-		return rejectf("the kernel does not let the configuration space of %s be written: %v", f.address, err)
+		return owntool.Rejectf("the kernel does not let the configuration space of %s be written: %v", f.address, err)
 	}
 	if err != nil {
 		return err
@@ -216,16 +200,11 @@ func (f function) setReadRequest(want int) error {
 	case err != nil:
 		return err
 	case after == nil || after.Bytes != want:
-		return rejectf("%s did not take %d bytes as the limit of its read requests", f.address, want)
+		return owntool.Rejectf("%s did not take %d bytes as the limit of its read requests", f.address, want)
 	}
 	return nil
 }
 
 func setCommand(root string, address inventory.PCIAddress, name, value, lock string) command.Command {
 	return command.Command{Argv: []string{Tool, "set", root, address.String(), name, value}, Kind: command.Write, Lock: lock}
-}
-
-func firstLine(output []byte) string {
-	line, _, _ := bytes.Cut(bytes.TrimSpace(output), []byte("\n"))
-	return strings.ToValidUTF8(string(bytes.TrimSpace(line)), "?")
 }
