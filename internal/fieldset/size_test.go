@@ -140,10 +140,10 @@ func (c cluster) fullNodeFirmware() {
 
 func (c cluster) fullNodeDevice() {
 	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}, Spec: v1alpha1.NodeDeviceSpec{
-		NodeName: long(253, 2), Origin: longOrigin(), Configuration: longConfiguration(),
+		NodeName: long(253, 2),
 	}}
 	c.create(d)
-	_, err := fieldset.ApplyDesired(c.Context(), c, d, v1alpha1.NodeDeviceSpec{Origin: longOrigin(), Firmware: &v1alpha1.DesiredFirmware{
+	_, err := fieldset.ApplyDesired(c.Context(), c, d, v1alpha1.NodeDeviceSpec{Origin: longOrigin(), Configuration: longConfiguration(), Firmware: &v1alpha1.DesiredFirmware{
 		Version: long(64, 1), Digest: longDigest(1), Policy: v1alpha1.PolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
 		Path: filled(c.T, 128, 96<<10, func(i int) v1alpha1.UpgradeStep { // as package match bounds it
 			return v1alpha1.UpgradeStep{UpgradePath: v1alpha1.UpgradePath{

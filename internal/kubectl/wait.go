@@ -131,6 +131,16 @@ func (s *session) ended(o client.Object, p progress) error {
 	return err
 }
 
+// progressOfTemplate says how many devices of a template are as it says.
+func progressOfTemplate(s *v1alpha1.TemplateStatus, generation int64, state v1alpha1.TemplateState, resume string) progress {
+	p := byCondition(s.Conditions, v1alpha1.ConditionReady, s.ObservedGeneration >= generation)
+	p.done, p.all = int(s.Devices.UpToDate), int(s.Devices.UpToDate+s.Devices.OutOfDate)
+	if state == v1alpha1.TemplatePaused && !p.well {
+		p.end, p.next = true, resume
+	}
+	return p
+}
+
 // progressOf says how far an object is. Jobs are those of a node.
 func progressOf(o client.Object, jobs []*v1alpha1.FirmwareJob) (progress, error) {
 	switch o := o.(type) {
@@ -138,13 +148,10 @@ func progressOf(o client.Object, jobs []*v1alpha1.FirmwareJob) (progress, error)
 		return progressOfJob(o), nil
 	case *v1alpha1.NodeFirmware:
 		return progressOfNode(o, jobs), nil
+	case *v1alpha1.ConfigurationTemplate:
+		return progressOfTemplate(&o.Status, o.Generation, o.Spec.State, wayout.State("fct", o.Name, v1alpha1.TemplateActive)), nil
 	case *v1alpha1.FirmwareTemplate:
-		p := byCondition(o.Status.Conditions, v1alpha1.ConditionReady, o.Status.ObservedGeneration >= o.Generation)
-		p.done, p.all = int(o.Status.Devices.UpToDate), int(o.Status.Devices.UpToDate+o.Status.Devices.OutOfDate)
-		if o.Spec.State == v1alpha1.TemplatePaused && !p.well {
-			p.end, p.next = true, "kubectl firmware resume template/"+o.Name
-		}
-		return p, nil
+		return progressOfTemplate(&o.Status, o.Generation, o.Spec.State, "kubectl firmware resume template/"+o.Name), nil
 	case *v1alpha1.RolloutPolicy:
 		p := byCondition(o.Status.Conditions, v1alpha1.ConditionComplete, o.Status.ObservedGeneration >= o.Generation)
 		p.until = o.Status.EstimatedCompletionTime

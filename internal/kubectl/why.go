@@ -82,6 +82,7 @@ var askable = []struct {
 	{[]string{"job", "firmwarejob", "fwj"}, "FirmwareJob", func() client.Object { return &v1alpha1.FirmwareJob{} }, true},
 	{[]string{"policy", "rolloutpolicy", "rp"}, "RolloutPolicy", func() client.Object { return &v1alpha1.RolloutPolicy{} }, false},
 	{[]string{"template", "firmwaretemplate", "fwt"}, "FirmwareTemplate", func() client.Object { return &v1alpha1.FirmwareTemplate{} }, false},
+	{[]string{"settings", "configurationtemplate", "fct"}, "ConfigurationTemplate", func() client.Object { return &v1alpha1.ConfigurationTemplate{} }, false},
 	{[]string{"source", "firmwaresource", "fws"}, "FirmwareSource", func() client.Object { return &v1alpha1.FirmwareSource{} }, false},
 	{[]string{"quarantine", "firmwarequarantine", "fwq"}, "FirmwareQuarantine", func() client.Object { return &v1alpha1.FirmwareQuarantine{} }, false},
 	{[]string{"catalog", "firmwarecatalog", "fwc"}, "FirmwareCatalog", func() client.Object { return &v1alpha1.FirmwareCatalog{} }, false},
@@ -200,6 +201,8 @@ func described(o client.Object) (string, []metav1.Condition) {
 		return "policy", o.Status.Conditions
 	case *v1alpha1.FirmwareTemplate:
 		return "template", o.Status.Conditions
+	case *v1alpha1.ConfigurationTemplate:
+		return "settings", o.Status.Conditions
 	case *v1alpha1.FirmwareSource:
 		return "source", o.Status.Conditions
 	case *v1alpha1.FirmwareQuarantine:

@@ -162,15 +162,25 @@ const (
 	maxValue      = 512
 )
 
+// maxParametersSize bounds all of them in bytes of JSON, so that a NodeDevice with a long upgrade path stays under 256 KiB.
+const maxParametersSize = 32 << 10
+
 // observedParameters are those that are declared, and those of the others that are to be reset.
 func observedParameters(want plan.Configuration, resets []inventory.Setting, all []inventory.Parameter) []v1alpha1.ObservedParameter {
 	var out []v1alpha1.ObservedParameter
+	size := len("[]")
 	for _, s := range slices.Concat(want.Set, resets) {
 		p := inventory.FindParameter(all, s.Name)
 		if p == nil || len(p.Name) > maxName || len(out) == maxParameters {
 			continue
 		}
-		out = append(out, v1alpha1.ObservedParameter{Name: p.Name, Current: observed(p.Current), Next: observed(p.Next)})
+		is := v1alpha1.ObservedParameter{Name: p.Name, Current: observed(p.Current), Next: observed(p.Next)}
+		bytes := v1alpha1.SizeOf(is) + len(",")
+		if size+bytes > maxParametersSize {
+			continue
+		}
+		size += bytes
+		out = append(out, is)
 	}
 	byName := func(a, b v1alpha1.ObservedParameter) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortStableFunc(out, byName)
