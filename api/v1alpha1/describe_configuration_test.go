@@ -37,7 +37,7 @@ func configuringDevice() *v1alpha1.NodeDevice {
 	d.Status = v1alpha1.NodeDeviceStatus{
 		Class: v1alpha1.ClassNIC, UniqueID: "b83fd2a1c4e0", Vendor: "Mellanox", Model: "ConnectX-6 Dx", PCIID: "15b3:101d", BoardID: "MT_0000000359",
 		Firmware:      &v1alpha1.ObservedFirmware{Running: "22.41.1000", Stored: "22.41.1000", Driver: "mstflint"},
-		Configuration: &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationOutOfDate, Activation: v1alpha1.ActivationDeviceReset},
+		Configuration: &v1alpha1.ObservedConfiguration{Digest: d.Spec.Configuration.Digest(), State: v1alpha1.ConfigurationOutOfDate, Activation: v1alpha1.ActivationDeviceReset},
 		Parameters: []v1alpha1.ObservedParameter{
 			{Name: "PCI_ATOMIC_MODE", Next: new("PCI_ATOMIC_DISABLED_EXT_ATOMIC_ENABLED(0)")}, {Name: "numVFs", Current: new("0"), Next: new("0")},
 		},

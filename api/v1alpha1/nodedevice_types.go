@@ -172,6 +172,10 @@ const (
 
 // ObservedConfiguration says how far a device has its desired settings.
 type ObservedConfiguration struct {
+	// digest of the settings that this is about. While it is not that of spec.configuration, the daemon has not looked at those yet.
+	// +required
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	Digest Digest `json:"digest,omitempty"`
 	// state is UpToDate, OutOfDate, or Invalid where the device does not take the settings: then its condition Ready says why.
 	// +required
 	State ConfigurationState `json:"state,omitempty"`

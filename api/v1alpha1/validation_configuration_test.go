@@ -106,10 +106,11 @@ func TestDeviceConfigurationStatus(t *testing.T) {
 		}
 	}
 	checkStatus(t, configuredDevice(), func(o *v1alpha1.NodeDevice) {
-		o.Status.Configuration = &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationOutOfDate, Activation: v1alpha1.ActivationReboot}
+		o.Status.Configuration = &v1alpha1.ObservedConfiguration{Digest: o.Spec.Configuration.Digest(), State: v1alpha1.ConfigurationOutOfDate, Activation: v1alpha1.ActivationReboot}
 		o.Status.Parameters = []v1alpha1.ObservedParameter{{Name: "numVFs", Current: new("0"), Next: new("8")}}
 	}, []change{
 		{name: "settings that a reboot brings into force", change: func(*v1alpha1.NodeDevice) {}},
+		{name: "no digest", change: func(o *v1alpha1.NodeDevice) { o.Status.Configuration.Digest = "" }, field: "status.configuration.digest", message: "Required"},
 		{name: "no state", change: func(o *v1alpha1.NodeDevice) { o.Status.Configuration.State = "" }, field: "status.configuration.state", message: "Required"},
 		{name: "an unknown state", change: func(o *v1alpha1.NodeDevice) { o.Status.Configuration.State = "Drifted" },
 			field: "status.configuration.state", message: `supported values: "UpToDate", "OutOfDate", "Invalid"`},

@@ -31,7 +31,7 @@ func StandingOf(c *v1alpha1.DesiredConfiguration, digest v1alpha1.Digest, is *v1
 	switch {
 	case c == nil:
 		return NoSettings
-	case is == nil:
+	case is == nil || is.Digest != digest:
 		return SettingsUnknown
 	case is.State == v1alpha1.ConfigurationUpToDate:
 		return SettingsInForce

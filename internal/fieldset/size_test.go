@@ -165,7 +165,7 @@ func (c cluster) fullNodeDevice() {
 		},
 		Applied:       &v1alpha1.AppliedFirmware{Digest: longDigest(1), Origin: longOrigin(), BootID: long(36, 1), Time: now},
 		Failure:       longFailure(),
-		Configuration: &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationOutOfDate, Activation: v1alpha1.ActivationDriverReload, Failure: longFailure()},
+		Configuration: &v1alpha1.ObservedConfiguration{Digest: longDigest(1), State: v1alpha1.ConfigurationOutOfDate, Activation: v1alpha1.ActivationDriverReload, Failure: longFailure()},
 		Parameters: filled(c.T, 160, 32<<10, func(i int) v1alpha1.ObservedParameter { // as the daemon bounds them
 			value := long(16, i)
 			return v1alpha1.ObservedParameter{Name: long(128, i), Current: &value, Next: &value}

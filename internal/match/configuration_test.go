@@ -137,6 +137,7 @@ func TestTemplateOfSettingsCounts(t *testing.T) {
 			s := newStage(t)
 			s.settings("c", 8, func(o *v1alpha1.ConfigurationTemplate) { o.Spec.Rules[0].Policy = c.policy })
 			is = &c.is
+			is.Digest = s.device.Spec.Configuration.Digest()
 			s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Configuration = is })
 			tally, ok := s.ix.TallyOf(Ref{v1alpha1.OriginConfiguration, "c"})
 			require.True(t, ok)
@@ -149,12 +150,24 @@ func TestTemplateOfSettingsCounts(t *testing.T) {
 	}
 }
 
+// What the daemon says of other settings is not known of those that are declared now.
+func TestSettingsAreNotInForceBeforeTheDaemonLooked(t *testing.T) {
+	s := newStage(t)
+	s.settings("c", 8)
+	s.status(func(d *v1alpha1.NodeDeviceStatus) {
+		d.Configuration = &v1alpha1.ObservedConfiguration{Digest: s.device.Spec.Configuration.Digest(), State: v1alpha1.ConfigurationUpToDate}
+	})
+	s.settings("c", 9)
+	tally, _ := s.ix.TallyOf(Ref{v1alpha1.OriginConfiguration, "c"})
+	assert.Equal(t, Counts{Matched: 1, NotApplied: 1, Pending: 1}, tally.Counts)
+}
+
 func TestFailedSettingsWaitForAPerson(t *testing.T) {
 	s := newStage(t)
 	s.settings("c", 8)
 	failed := &v1alpha1.DeviceFailure{Reason: "VerifyFailed", Digest: s.device.Spec.Configuration.Digest(), Job: "j"}
 	s.status(func(d *v1alpha1.NodeDeviceStatus) {
-		d.Configuration = &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationOutOfDate, Failure: failed}
+		d.Configuration = &v1alpha1.ObservedConfiguration{Digest: failed.Digest, State: v1alpha1.ConfigurationOutOfDate, Failure: failed}
 	})
 	counts := func() Counts {
 		tally, _ := s.ix.TallyOf(Ref{v1alpha1.OriginConfiguration, "c"})
@@ -178,7 +191,7 @@ func TestQuarantinedSettingsAreBlocked(t *testing.T) {
 	s := newStage(t)
 	s.settings("c", 8)
 	s.status(func(d *v1alpha1.NodeDeviceStatus) {
-		d.Configuration = &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationOutOfDate}
+		d.Configuration = &v1alpha1.ObservedConfiguration{Digest: s.device.Spec.Configuration.Digest(), State: v1alpha1.ConfigurationOutOfDate}
 	})
 	q := bad(1, "15b3:101d")
 	q.Spec.Digest = s.device.Spec.Configuration.Digest()
@@ -269,7 +282,10 @@ func TestSettingsDependOnFactsAlone(t *testing.T) {
 				d.Status = v1alpha1.NodeDeviceStatus{
 					Class: v1alpha1.ClassNIC, BoardID: pick(t, []string{"B0", "B1"}, "board"),
 					Firmware:      &v1alpha1.ObservedFirmware{Running: pick(t, []string{"1.0", "2.0"}, "running"), Driver: "x"},
-					Configuration: pick(t, []*v1alpha1.ObservedConfiguration{nil, {State: v1alpha1.ConfigurationUpToDate}, {State: v1alpha1.ConfigurationInvalid}}, "is"),
+					Configuration: pick(t, []*v1alpha1.ObservedConfiguration{nil, {State: v1alpha1.ConfigurationUpToDate}, {State: v1alpha1.ConfigurationInvalid}}, "is").DeepCopy(),
+				}
+				if is := d.Status.Configuration; is != nil {
+					is.Digest = (&v1alpha1.DesiredConfiguration{Settings: v1alpha1.Settings{NumVFs: ptr.To(rapid.Int32Range(0, 2).Draw(t, "vfs it has"))}}).Digest()
 				}
 				w.devices[name] = d
 				ix.SetDevice(d)

@@ -17,8 +17,13 @@ func configured(d *v1alpha1.NodeDevice, vfs int32, state v1alpha1.ConfigurationS
 		Policy: v1alpha1.PolicyApply, Settings: v1alpha1.Settings{NumVFs: ptr.To(vfs)}, Unlisted: v1alpha1.UnlistedKeep,
 	}
 	d.Spec.Origin = append(d.Spec.Origin, v1alpha1.Origin{Kind: v1alpha1.OriginConfiguration, Name: "c", Rule: "r"})
-	d.Status.Configuration = &v1alpha1.ObservedConfiguration{State: state}
+	look(d, state)
 	return d
+}
+
+// look is what the daemon says of the settings that are declared.
+func look(d *v1alpha1.NodeDevice, state v1alpha1.ConfigurationState) {
+	d.Status.Configuration = &v1alpha1.ObservedConfiguration{Digest: d.Spec.Configuration.Digest(), State: state}
 }
 
 // R001-24, R001-9: settings that are not in force are due, alone or with the firmware of their device in one job.
@@ -60,6 +65,9 @@ func TestAnEditOfSettingsReplacesTheQueuedJob(t *testing.T) {
 	require.Len(t, w.jobs(), 1)
 	first := w.jobs()[0]
 	w.edit("a", func(d *v1alpha1.NodeDevice) { d.Spec.Configuration.Settings.NumVFs = ptr.To[int32](9) })
+	w.settle()
+	assert.Nil(t, w.queued(), "the daemon has not compared them yet")
+	w.edit("a", func(d *v1alpha1.NodeDevice) { look(d, v1alpha1.ConfigurationOutOfDate) })
 	w.settle()
 	w.settle()
 	require.Len(t, w.jobs(), 1)
@@ -132,12 +140,18 @@ func TestANodeThatSettingsHoldGetsOtherSettings(t *testing.T) {
 	w.set(held, []v1alpha1.JobStep{{Name: "verify", Device: node + "-a", State: v1alpha1.StepFailed}}, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
 	w.settle()
 	assert.Nil(t, w.queued())
-	w.edit("a", func(d *v1alpha1.NodeDevice) { d.Spec.Configuration.Settings.NumVFs = ptr.To[int32](9) })
+	w.edit("a", func(d *v1alpha1.NodeDevice) {
+		d.Spec.Configuration.Settings.NumVFs = ptr.To[int32](9)
+		look(d, v1alpha1.ConfigurationOutOfDate)
+	})
 	w.settle()
 	require.NotNil(t, w.queued())
 	assert.Equal(t, held.Name, w.queued().Spec.Task.Follows)
 
-	w.edit("a", func(d *v1alpha1.NodeDevice) { d.Spec.Configuration.Settings.NumVFs = ptr.To[int32](8) })
+	w.edit("a", func(d *v1alpha1.NodeDevice) {
+		d.Spec.Configuration.Settings.NumVFs = ptr.To[int32](8)
+		look(d, v1alpha1.ConfigurationOutOfDate)
+	})
 	w.settle()
 	w.settle()
 	assert.Nil(t, w.queued(), "the same settings")

@@ -72,7 +72,7 @@ func TestSettingsOfTheFleetAreAssignedAndCounted(t *testing.T) {
 
 	observed := func(state v1alpha1.ConfigurationState) func(*v1alpha1.NodeDeviceStatus) {
 		return func(s *v1alpha1.NodeDeviceStatus) {
-			s.Configuration = &v1alpha1.ObservedConfiguration{State: state}
+			s.Configuration = &v1alpha1.ObservedConfiguration{Digest: d.Spec.Configuration.Digest(), State: state}
 			s.Parameters = []v1alpha1.ObservedParameter{{Name: "numVFs", Current: ptr.To("8")}}
 		}
 	}
@@ -92,6 +92,8 @@ func TestSettingsOfTheFleetAreAssignedAndCounted(t *testing.T) {
 	})
 	assert.EqualValues(t, 8, *d.Spec.Configuration.Settings.NumVFs)
 	require.NoError(t, f.Client.Delete(t.Context(), fct))
-	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) { assert.EqualValues(c, 4, *d.Spec.Configuration.Settings.NumVFs) })
+	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) {
+		assert.EqualValues(c, 4, *d.Spec.Configuration.Settings.NumVFs)
+	})
 	assert.Nil(t, f.device(b).Spec.Configuration)
 }

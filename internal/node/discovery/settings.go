@@ -101,7 +101,7 @@ func settingsOf(found inventory.Device, obj v1alpha1.NodeDevice, f facts, firmwa
 		report.Unread = "they were not asked for yet"
 	case errors.Is(read.Err, driver.ErrNotSupported):
 		report.Decision.Refusal = strings.TrimSuffix(read.Err.Error(), ": "+driver.ErrNotSupported.Error())
-		out.Configuration = &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationInvalid}
+		out.Configuration = &v1alpha1.ObservedConfiguration{Digest: declared.Digest(), State: v1alpha1.ConfigurationInvalid}
 		return report
 	case read.Err != nil:
 		report.Unread = read.Err.Error()
@@ -115,7 +115,7 @@ func settingsOf(found inventory.Device, obj v1alpha1.NodeDevice, f facts, firmwa
 	}
 	decided := plan.DecideConfiguration(*want, read.All, firmwareDue)
 	report.Decision = decided
-	is := v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationUpToDate}
+	is := v1alpha1.ObservedConfiguration{Digest: declared.Digest(), State: v1alpha1.ConfigurationUpToDate}
 	switch {
 	case decided.Refusal != "":
 		is.State = v1alpha1.ConfigurationInvalid

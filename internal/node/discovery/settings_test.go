@@ -110,7 +110,7 @@ func TestAsksForParametersWhereSettingsAreDesired(t *testing.T) {
 		assert.Equal(t, scans+1, b.scans())
 		assert.Equal(t, []string{"aa"}, b.settings.asked)
 		is := b.device(t, "n1-nic-aa").Status
-		assert.Equal(t, &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationUpToDate}, is.Configuration)
+		assert.Equal(t, &v1alpha1.ObservedConfiguration{Digest: numVFs(4).Digest(), State: v1alpha1.ConfigurationUpToDate}, is.Configuration)
 		assert.Equal(t, []v1alpha1.ObservedParameter{{Name: "numVFs", Current: ptr.To("4"), Next: ptr.To("4")}}, is.Parameters)
 		assert.Equal(t, "Its 1 setting is in force.", b.ready(t, "n1-nic-aa").Message)
 		assert.Equal(t, []v1alpha1.Origin{tuning}, is.Applied.Origin)
@@ -192,6 +192,7 @@ func TestSettingsAreObserved(t *testing.T) {
 			b := tuned(t)
 			b.seen(t)
 			is := b.configured(t, tc.want)
+			tc.is.Digest = tc.want.Digest()
 			assert.Equal(t, &tc.is, is.Configuration)
 			assert.Equal(t, tc.parameters, is.Parameters)
 			assert.Equal(t, tc.reason, b.ready(t, "n1-nic-aa").Reason)
@@ -207,7 +208,7 @@ func TestANameThatComesWithFirmware(t *testing.T) {
 	b.seen(t)
 	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.41.1000"})
 	is := b.configured(t, parameters("NEW", "1"))
-	assert.Equal(t, &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationOutOfDate}, is.Configuration)
+	assert.Equal(t, &v1alpha1.ObservedConfiguration{Digest: parameters("NEW", "1").Digest(), State: v1alpha1.ConfigurationOutOfDate}, is.Configuration)
 	assert.Contains(t, b.ready(t, "n1-nic-aa").Message, "the update to 22.41.1000 waits")
 	b.host.found.Devices[0].Firmware.Running, b.host.found.Devices[0].Firmware.Stored = "22.41.1000", "22.41.1000"
 	b.seen(t)
@@ -235,7 +236,7 @@ func TestADeviceWithoutSettings(t *testing.T) {
 	b.seen(t)
 	b.settings.err = fmt.Errorf("driver nvme reads and changes no settings: %w", driver.ErrNotSupported)
 	is := b.configured(t, numVFs(4))
-	assert.Equal(t, &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationInvalid}, is.Configuration)
+	assert.Equal(t, &v1alpha1.ObservedConfiguration{Digest: numVFs(4).Digest(), State: v1alpha1.ConfigurationInvalid}, is.Configuration)
 	assert.Contains(t, b.ready(t, "n1-nic-aa").Message, "ConfigurationTemplate: driver nvme reads and changes no settings.")
 }
 
@@ -320,5 +321,5 @@ func TestFailedSettingsAreKeptAway(t *testing.T) {
 	require.NotNil(t, is().Failure)
 	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa"}}}
 	b.settings.all[2] = parameter("numVFs", "8", "8")
-	assert.Equal(t, &v1alpha1.ObservedConfiguration{State: v1alpha1.ConfigurationUpToDate}, is(), "a later job succeeded")
+	assert.Equal(t, &v1alpha1.ObservedConfiguration{Digest: numVFs(8).Digest(), State: v1alpha1.ConfigurationUpToDate}, is(), "a later job succeeded")
 }

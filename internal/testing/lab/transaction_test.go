@@ -162,13 +162,13 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		assert.False(t, s.kubeNode().Spec.Unschedulable)
 	})
 
-	// R001-9, R001-24, R002-50: firmware and settings in one maintenance, settings alone, and a value that the card does not take.
+	// R001-9, R001-24, R002-50: firmware and settings in one maintenance, settings alone, and a name that the card does not have.
 	t.Run("settings come into force with firmware, and alone", func(t *testing.T) {
 		t.Parallel()
 		s := l.scene(t, 5)
-		fct := s.settings(1000)
+		fct := s.settings("NUM_OF_VF", "8")
 		refused := s.settingsAre(v1alpha1.ReasonParameterInvalid, metav1.ConditionFalse)
-		assert.Contains(t, meta.FindStatusCondition(refused.Status.Conditions, v1alpha1.ConditionReady).Message, "numVFs")
+		assert.Contains(t, meta.FindStatusCondition(refused.Status.Conditions, v1alpha1.ConditionReady).Message, "NUM_OF_VFS")
 		assert.Zero(t, s.jobs(), "what the card does not take disturbs nobody")
 
 		list := targetsOf("cx6dx")
@@ -180,7 +180,8 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		require.Len(t, nic.Status.Parameters, 1)
 		assert.Equal(t, "8", *nic.Status.Parameters[0].Current)
 		s.requireDone(list, s.node.Reboots())
-		assert.Equal(t, map[string]int{"nic0": 1}, s.flashes())
+		assert.Equal(t, v1alpha1.StepSucceeded, s.step("flash", v1alpha1.PartUpdate))
+		assert.Equal(t, v1alpha1.StepSucceeded, s.step("configure", v1alpha1.PartUpdate))
 
 		s.edit(fct, 4)
 		nic = s.settingsAre(v1alpha1.ReasonSucceeded, metav1.ConditionTrue)
@@ -188,7 +189,7 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		eventually(t, "the job of the settings completes", func() bool {
 			return s.jobs() == 2 && strings.HasPrefix(s.condition(v1alpha1.ConditionComplete), "True")
 		})
-		assert.Equal(t, map[string]int{"nic0": 1}, s.flashes(), "nothing is flashed for settings")
+		assert.Empty(t, s.step("flash", v1alpha1.PartUpdate), "nothing is flashed for settings")
 		assert.Zero(t, s.maintenances())
 	})
 
@@ -213,27 +214,27 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 	})
 }
 
-// settings declares how many virtual functions the adapters of the scene's node have.
-func (s *scene) settings(vfs int32) *v1alpha1.ConfigurationTemplate {
+// settings declares a parameter of an adapter of the scene's node.
+func (s *scene) settings(name, value string) *v1alpha1.ConfigurationTemplate {
 	s.t.Helper()
 	fct := &v1alpha1.ConfigurationTemplate{ObjectMeta: metav1.ObjectMeta{Name: "only-" + s.node.Name}}
 	fct.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/hostname": s.node.Name}}
 	fct.Spec.Rules = []v1alpha1.ConfigurationRule{{
 		Name: "vfs", Selector: targetsOf("cx6dx")[0].selector,
-		DesiredConfiguration: v1alpha1.DesiredConfiguration{Settings: v1alpha1.Settings{NumVFs: &vfs}},
+		DesiredConfiguration: v1alpha1.DesiredConfiguration{Parameters: []v1alpha1.ParameterValue{{Name: name, Value: value}}},
 	}}
 	require.NoError(s.t, s.lab.admin.Create(s.t.Context(), fct))
 	return fct
 }
 
-// edit changes how many virtual functions are declared.
+// edit declares how many virtual functions the adapter has, and nothing else.
 func (s *scene) edit(fct *v1alpha1.ConfigurationTemplate, vfs int32) {
 	s.t.Helper()
 	require.NoError(s.t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if err := s.lab.admin.Get(s.t.Context(), client.ObjectKeyFromObject(fct), fct); err != nil {
 			return err
 		}
-		fct.Spec.Rules[0].Settings.NumVFs = &vfs
+		fct.Spec.Rules[0].Settings.NumVFs, fct.Spec.Rules[0].Parameters = &vfs, nil
 		return s.lab.admin.Update(s.t.Context(), fct)
 	}))
 }
@@ -247,7 +248,7 @@ func (s *scene) settingsAre(reason string, ready metav1.ConditionStatus) (nic v1
 			return false
 		}
 		c := meta.FindStatusCondition(fct.Status.Conditions, v1alpha1.ConditionReady)
-		return c != nil && c.Reason == reason && c.Status == ready
+		return c != nil && c.ObservedGeneration == fct.Generation && c.Reason == reason && c.Status == ready
 	})
 	var devices v1alpha1.NodeDeviceList
 	require.NoError(s.t, s.lab.admin.List(s.t.Context(), &devices, client.MatchingFields{"spec.nodeName": s.node.Name}))
