@@ -180,8 +180,8 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		require.Len(t, nic.Status.Parameters, 1)
 		assert.Equal(t, "8", *nic.Status.Parameters[0].Current)
 		s.requireDone(list, s.node.Reboots())
-		assert.Equal(t, v1alpha1.StepSucceeded, s.step("flash", v1alpha1.PartUpdate))
-		assert.Equal(t, v1alpha1.StepSucceeded, s.step("configure", v1alpha1.PartUpdate))
+		assert.Equal(t, v1alpha1.StepSucceeded, s.step("flash", ""))
+		assert.Equal(t, v1alpha1.StepSucceeded, s.step("configure", ""))
 
 		s.edit(fct, 4)
 		nic = s.settingsAre(v1alpha1.ReasonSucceeded, metav1.ConditionTrue)
@@ -189,7 +189,7 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		eventually(t, "the job of the settings completes", func() bool {
 			return s.jobs() == 2 && strings.HasPrefix(s.condition(v1alpha1.ConditionComplete), "True")
 		})
-		assert.Empty(t, s.step("flash", v1alpha1.PartUpdate), "nothing is flashed for settings")
+		assert.Empty(t, s.step("flash", ""), "nothing is flashed for settings")
 		assert.Zero(t, s.maintenances())
 	})
 
