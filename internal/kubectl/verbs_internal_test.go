@@ -58,7 +58,7 @@ func world(t *testing.T, wrong interceptor.Funcs, objects ...client.Object) clie
 		WithIndex(&v1alpha1.NodeDevice{}, "spec.nodeName", node).WithIndex(&v1alpha1.FirmwareJob{}, "spec.nodeName", node).Build()
 }
 
-// types types a command.
+// types is a person who types a command.
 func types(ctx context.Context, api client.Client, args ...string) (out, said string, err error) {
 	var stdout, stderr bytes.Buffer
 	s := &session{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &stdout, ErrOut: &stderr}, flags: genericclioptions.NewConfigFlags(true), api: api, now: anna.now.Local}
