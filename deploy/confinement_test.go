@@ -619,7 +619,7 @@ func (i *installation) attempts() []attempt {
 	origin := []v1alpha1.Origin{{Kind: v1alpha1.OriginPin, Name: "n", Rule: "r"}}
 	const (
 		wants = `{"spec":{"configuration":{"settings":{"numVFs":8}},"origin":[{"kind":"ConfigurationTemplate","name":"c","rule":"r"}]}}`
-		has   = `{"configuration":{"state":"OutOfDate"},"parameters":[{"name":"numVFs","current":"0"}]}`
+		has   = `{"configuration":{"digest":"sha256:0000000000000000000000000000000000000000000000000000000000000000","state":"OutOfDate"},"parameters":[{"name":"numVFs","current":"0"}]}`
 	)
 	owned := func(kind, name string, blocks bool) func(*v1alpha1.NodeDevice) {
 		return func(d *v1alpha1.NodeDevice) {
@@ -895,7 +895,7 @@ func (i *installation) attempts() []attempt {
 		{"operator", "delete declared settings", remove(configuration("c")), noVerb},
 		{"operator", "report on declared settings", status(configuration("c"), `{"observedGeneration":1}`), ""},
 		{"operator", "assign settings to a device", patch(device("node-a-nic-1", ""), wants), ""},
-		{"operator", "say how far a device has its settings", status(device("node-a-nic-1", ""), `{"configuration":{"state":"UpToDate"}}`), theNodes},
+		{"operator", "say how far a device has its settings", status(device("node-a-nic-1", ""), `{"configuration":{"digest":"sha256:0000000000000000000000000000000000000000000000000000000000000000","state":"UpToDate"}}`), theNodes},
 		{"operator", "say which settings a device has", status(device("node-a-nic-1", ""), `{"parameters":[{"name":"numVFs","current":"8"}]}`), theNodes},
 		{"template-editor", "declare settings", create(configuration("c2")), ""},
 		{"template-editor", "assign settings to a device", patch(device("node-a-nic-1", ""), wants), noVerb},
