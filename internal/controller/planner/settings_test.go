@@ -74,6 +74,15 @@ func TestAnEditOfSettingsReplacesTheQueuedJob(t *testing.T) {
 	second := w.jobs()[0]
 	assert.NotEqual(t, first.Name, second.Name)
 	assert.NotEqual(t, first.Spec.Task.Devices[0].Configuration, second.Spec.Task.Devices[0].Configuration)
+
+	w.edit("a", func(d *v1alpha1.NodeDevice) { // the operator was away meanwhile
+		d.Spec.Configuration.Settings.NumVFs = ptr.To[int32](10)
+		look(d, v1alpha1.ConfigurationOutOfDate)
+	})
+	w.settle()
+	w.settle()
+	require.NotNil(t, w.queued())
+	assert.NotEqual(t, second.Spec.Task.Devices[0].Configuration, w.queued().Spec.Task.Devices[0].Configuration)
 }
 
 // Settings that failed wait for a person, and do not keep firmware from the device; firmware that failed does not keep settings from it.
