@@ -47,7 +47,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 	}
 	if c := obj.Spec.Configuration; c != nil {
 		report.Settings = settingsOf(found, obj, f, report.Verdict.Outcome.Due(), &out)
-		if inForce(out) && !f.records.updating[out.UniqueID] && !out.IsUnhealthy() {
+		if inForce(out.Configuration, c) && !f.records.updating[out.UniqueID] && !out.IsUnhealthy() {
 			out.Applied = configured(out.Applied, obj.Spec, f.snapshot.BootID, now)
 		}
 	}

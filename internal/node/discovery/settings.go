@@ -150,9 +150,9 @@ func (f facts) noteFailure(obj v1alpha1.NodeDevice, out *v1alpha1.NodeDeviceStat
 	}
 }
 
-// inForce reports whether the settings of the device were found to be as desired, now or when they were last read, and none failed.
-func inForce(s v1alpha1.NodeDeviceStatus) bool {
-	return s.Configuration != nil && s.Configuration.State == v1alpha1.ConfigurationUpToDate && s.Configuration.Failure == nil
+// inForce reports whether the device was found to have these settings, now or when it was last read, and they did not fail.
+func inForce(is *v1alpha1.ObservedConfiguration, want *v1alpha1.DesiredConfiguration) bool {
+	return is != nil && is.Digest == want.Digest() && is.State == v1alpha1.ConfigurationUpToDate && is.Failure == nil
 }
 
 // The bounds of the API.

@@ -66,14 +66,17 @@ func (b *bench) configure(t *testing.T, c *v1alpha1.DesiredConfiguration) {
 	}
 	d.Spec.Configuration, d.Spec.Origin = c, append([]v1alpha1.Origin{}, firmware[:min(len(firmware), 2)]...)
 	if c != nil {
-		d.Spec.Origin = append(d.Spec.Origin, tuning)
+		d.Spec.Origin = append(d.Spec.Origin, tuning(c))
 	}
 	d.Generation++
 	require.NoError(t, b.client.Update(t.Context(), d))
 	b.Changed()
 }
 
-var tuning = v1alpha1.Origin{Kind: v1alpha1.OriginConfiguration, Name: "tuning", Rule: "cards", Hash: "0123456789abcdef"}
+// tuning is what the settings come from.
+func tuning(c *v1alpha1.DesiredConfiguration) v1alpha1.Origin {
+	return v1alpha1.Origin{Kind: v1alpha1.OriginConfiguration, Name: "tuning", Rule: "cards", Hash: v1alpha1.ImageHash(c.Digest())}
+}
 
 func numVFs(n int32) *v1alpha1.DesiredConfiguration {
 	return &v1alpha1.DesiredConfiguration{Policy: v1alpha1.PolicyApply, Settings: v1alpha1.Settings{NumVFs: &n}}
@@ -113,7 +116,7 @@ func TestAsksForParametersWhereSettingsAreDesired(t *testing.T) {
 		assert.Equal(t, &v1alpha1.ObservedConfiguration{Digest: numVFs(4).Digest(), State: v1alpha1.ConfigurationUpToDate}, is.Configuration)
 		assert.Equal(t, []v1alpha1.ObservedParameter{{Name: "numVFs", Current: ptr.To("4"), Next: ptr.To("4")}}, is.Parameters)
 		assert.Equal(t, "Its 1 setting is in force.", b.ready(t, "n1-nic-aa").Message)
-		assert.Equal(t, []v1alpha1.Origin{tuning}, is.Applied.Origin)
+		assert.Equal(t, []v1alpha1.Origin{tuning(numVFs(4))}, is.Applied.Origin)
 		assert.Equal(t, "3 devices found; all 1 with assigned firmware or settings have them.",
 			meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionReady).Message)
 		assert.Empty(t, is.Applied.Digest)
@@ -228,6 +231,19 @@ func kinds(origin []v1alpha1.Origin) (out []v1alpha1.OriginKind) {
 		out = append(out, o.Kind)
 	}
 	return out
+}
+
+// What desires other settings takes no place of what those in force came from while these cannot be read.
+func TestUnreadSettingsComeFromWhereTheyDid(t *testing.T) {
+	b := tuned(t)
+	b.seen(t)
+	was := b.configured(t, numVFs(4)).Applied
+	require.Equal(t, []v1alpha1.OriginKind{v1alpha1.OriginConfiguration}, kinds(was.Origin))
+	b.settings.err = errors.New("the tool said no")
+	is := b.configured(t, numVFs(8))
+	assert.Equal(t, numVFs(4).Digest(), is.Configuration.Digest)
+	assert.Equal(t, was, is.Applied)
+	assert.Equal(t, v1alpha1.ReasonReadFailed, b.ready(t, "n1-nic-aa").Reason)
 }
 
 // TestADeviceWithoutSettings: that a device has no settings is no failure that passes.
