@@ -143,9 +143,14 @@ func (c *DesiredConfiguration) Digest() Digest {
 	return Digest("sha256:" + hex.EncodeToString(sum[:]))
 }
 
+// SettingsOnly reports whether the update changes settings, and no firmware.
+func (u *TaskDevice) SettingsOnly() bool {
+	return u.Configuration != "" && u.Version == "" && u.Digest == ""
+}
+
 // Target is the version that the update brings, with the digest of its image; of one that only changes settings, what stands for these.
 func (u *TaskDevice) Target() (version string, digest Digest) {
-	if u.Digest == "" && u.Configuration != "" {
+	if u.SettingsOnly() {
 		return SettingsVersion(u.Configuration), u.Configuration
 	}
 	return u.Version, u.Digest

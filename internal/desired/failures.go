@@ -11,7 +11,7 @@ import (
 // Wants reports whether the device, being the same hardware, is still to get the image of an update, as the desired
 // version or as a hop, or the settings of one that has no image.
 func Wants(d *v1alpha1.NodeDevice, u *v1alpha1.TaskDevice) bool {
-	if u.Digest == "" && u.Configuration != "" {
+	if u.SettingsOnly() {
 		c := d.Spec.Configuration
 		return c != nil && c.Policy == v1alpha1.PolicyApply && d.Status.UniqueID == u.UniqueID && c.Digest() == u.Configuration
 	}

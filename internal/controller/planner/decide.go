@@ -183,7 +183,7 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.TaskDe
 
 // again is the update of a held job, as it is for the device now.
 func (f facts) again(d *v1alpha1.NodeDevice, u *v1alpha1.TaskDevice) v1alpha1.TaskDevice {
-	if u.Digest == "" {
+	if u.SettingsOnly() {
 		return settingsOnly(d, u.Configuration)
 	}
 	out := f.updateTo(d, u.Version, u.Digest)
@@ -199,7 +199,7 @@ func (f facts) mayRepeat(d *v1alpha1.NodeDevice, u *v1alpha1.TaskDevice) bool {
 	if slices.ContainsFunc(u.Contents(), func(c v1alpha1.Digest) bool { return f.isBad(d, c) }) {
 		return false
 	}
-	if u.Digest == "" { // it is judged again, or its settings are to be changed now
+	if u.SettingsOnly() { // it is judged again, or its settings are to be changed now
 		now, is := f.next(d)
 		inForce := desired.StandingOf(d.Spec.Configuration, u.Configuration, d.Status.Configuration, f.retry) == desired.SettingsInForce
 		return inForce || is && now.Configuration == u.Configuration

@@ -205,7 +205,7 @@ func (r *Reconciler) priorityOf(ctx context.Context, templates map[match.Ref]int
 		if client.IgnoreNotFound(err) != nil {
 			return 0, fmt.Errorf("read node device %s: %w", u.Name, err)
 		}
-		if o := v1alpha1.AssignedBy(d.Spec.Origin); u.Configuration == "" || u.Digest != "" {
+		if o := v1alpha1.AssignedBy(d.Spec.Origin); !u.SettingsOnly() {
 			highest = max(highest, priorityIn(templates, o))
 		}
 		if o := v1alpha1.ConfiguredBy(d.Spec.Origin); u.Configuration != "" {

@@ -119,7 +119,7 @@ func refusal(f state) *step.Failure {
 
 // firmwareRefusal says why the device must not get the firmware of the job; nil where it may, and where it gets none.
 func (f state) firmwareRefusal(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) *step.Failure {
-	if isSettingsOnly(u) {
+	if u.SettingsOnly() {
 		return nil
 	}
 	if failure := disagreement(u, d); failure != nil || runsAlready(u, d) {
@@ -129,11 +129,6 @@ func (f state) firmwareRefusal(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) *st
 		return &step.Failure{Reason: step.JobRejected, Message: "the job is no longer wanted: " + why}
 	}
 	return nil
-}
-
-// isSettingsOnly reports whether the device gets settings and no firmware.
-func isSettingsOnly(u v1alpha1.TaskDevice) bool {
-	return u.Configuration != "" && u.Version == "" && u.Digest == ""
 }
 
 // settingsRefusal says why the device must not get the settings of the job; empty where it may, and where it gets none.

@@ -48,7 +48,7 @@ func (r *Reconciler) gatherWishes(ctx context.Context, f state) (wishes, error) 
 				return w, err
 			}
 		}
-		if isSettingsOnly(u) {
+		if u.SettingsOnly() {
 			continue
 		}
 		if by := v1alpha1.AssignedBy(d.Spec.Origin); by != nil && by.Kind == v1alpha1.OriginTemplate {
@@ -138,10 +138,8 @@ func (w wishes) unconfigured(d v1alpha1.NodeDevice) string {
 	}
 	differs := why
 	for _, r := range t.Match(match.DeviceOf(&d)) {
-		at := slices.IndexFunc(template.Spec.Rules, func(c v1alpha1.ConfigurationRule) bool { return c.Name == r.Rule })
-		declared, is := template.Spec.Rules[at].DesiredConfiguration, d.Spec.Configuration
 		switch {
-		case declared.Digest() != is.Digest():
+		case r.Digest != d.Spec.Configuration.Digest():
 			differs = fmt.Sprintf("%s declares others", r)
 		case r.Policy != v1alpha1.PolicyApply:
 			differs = fmt.Sprintf("the policy of %s is %s", r, r.Policy)
