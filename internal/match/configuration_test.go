@@ -95,10 +95,10 @@ func TestTwoTemplatesOfSettingsChangeNothing(t *testing.T) {
 	s.hasVFs(8, "c")
 	s.wants("2.0", "t")
 	for name, want := range map[string]int32{"c": 1, "d": 1} {
-		tally, _ := s.ix.TallyOf(Ref{v1alpha1.OriginConfiguration, name})
+		tally, _ := s.ix.Tally(Ref{v1alpha1.OriginConfiguration, name})
 		assert.Equal(t, want, tally.Conflicting, name)
 	}
-	tally, _ := s.ix.Tally("t")
+	tally, _ := s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	assert.Zero(t, tally.Conflicting)
 	s.ix.DeleteConfigurationTemplate("c")
 	s.act()
@@ -139,7 +139,7 @@ func TestTemplateOfSettingsCounts(t *testing.T) {
 			is = &c.is
 			is.Digest = s.device.Spec.Configuration.Digest()
 			s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Configuration = is })
-			tally, ok := s.ix.TallyOf(Ref{v1alpha1.OriginConfiguration, "c"})
+			tally, ok := s.ix.Tally(Ref{v1alpha1.OriginConfiguration, "c"})
 			require.True(t, ok)
 			assert.Equal(t, c.counts, tally.Counts)
 			assert.Equal(t, []string{"d"}, tally.Devices)
@@ -158,7 +158,7 @@ func TestSettingsAreNotInForceBeforeTheDaemonLooked(t *testing.T) {
 		d.Configuration = &v1alpha1.ObservedConfiguration{Digest: s.device.Spec.Configuration.Digest(), State: v1alpha1.ConfigurationUpToDate}
 	})
 	s.settings("c", 9)
-	tally, _ := s.ix.TallyOf(Ref{v1alpha1.OriginConfiguration, "c"})
+	tally, _ := s.ix.Tally(Ref{v1alpha1.OriginConfiguration, "c"})
 	assert.Equal(t, Counts{Matched: 1, NotApplied: 1, Pending: 1}, tally.Counts)
 }
 
@@ -170,7 +170,7 @@ func TestFailedSettingsWaitForAPerson(t *testing.T) {
 		d.Configuration = &v1alpha1.ObservedConfiguration{Digest: failed.Digest, State: v1alpha1.ConfigurationOutOfDate, Failure: failed}
 	})
 	counts := func() Counts {
-		tally, _ := s.ix.TallyOf(Ref{v1alpha1.OriginConfiguration, "c"})
+		tally, _ := s.ix.Tally(Ref{v1alpha1.OriginConfiguration, "c"})
 		return tally.Counts
 	}
 	assert.EqualValues(t, 1, counts().Failed)
@@ -200,7 +200,7 @@ func TestQuarantinedSettingsAreBlocked(t *testing.T) {
 	require.NotNil(t, d.Blocked)
 	assert.Equal(t, v1alpha1.ReasonQuarantined, d.Blocked.Reason)
 	assert.Equal(t, "c", d.Blocked.By.Name)
-	tally, _ := s.ix.TallyOf(Ref{v1alpha1.OriginConfiguration, "c"})
+	tally, _ := s.ix.Tally(Ref{v1alpha1.OriginConfiguration, "c"})
 	assert.EqualValues(t, 1, tally.Blocked)
 	s.template("t", "2.0")
 	d, _ = s.ix.Decision("d")
@@ -208,7 +208,7 @@ func TestQuarantinedSettingsAreBlocked(t *testing.T) {
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "2.0" })
 	d, _ = s.ix.Decision("d")
 	assert.NotNil(t, d.Blocked)
-	fw, _ := s.ix.Tally("t")
+	fw, _ := s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	assert.EqualValues(t, 1, fw.Applied)
 	s.ix.DeleteQuarantine(q.Name)
 	d, _ = s.ix.Decision("d")
@@ -304,8 +304,8 @@ func TestSettingsDependOnFactsAlone(t *testing.T) {
 		fresh := NewIndex()
 		fill(fresh)
 		for _, name := range fcts {
-			a, _ := ix.TallyOf(Ref{v1alpha1.OriginConfiguration, name})
-			b, _ := fresh.TallyOf(Ref{v1alpha1.OriginConfiguration, name})
+			a, _ := ix.Tally(Ref{v1alpha1.OriginConfiguration, name})
+			b, _ := fresh.Tally(Ref{v1alpha1.OriginConfiguration, name})
 			require.Equal(t, b.Counts, a.Counts)
 			require.ElementsMatch(t, b.Devices, a.Devices)
 			a.Counts, a.Devices, b.Counts, b.Devices = Counts{}, nil, Counts{}, nil

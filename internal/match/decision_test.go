@@ -386,18 +386,18 @@ func TestTellsFailedFromCleared(t *testing.T) {
 	s.status(func(d *v1alpha1.NodeDeviceStatus) {
 		d.Failure = &v1alpha1.DeviceFailure{Digest: digest(2), Time: metav1.NewTime(base)}
 	})
-	tally, _ := s.ix.Tally("a")
+	tally, _ := s.ix.Tally(Ref{v1alpha1.OriginTemplate, "a"})
 	assert.Equal(t, int32(1), tally.Failed)
 	assert.Equal(t, []FailureOn{{"d", "n"}}, tally.Failures)
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Failure.Reason = v1alpha1.ReasonRestored })
-	tally, _ = s.ix.Tally("a")
+	tally, _ = s.ix.Tally(Ref{v1alpha1.OriginTemplate, "a"})
 	assert.Equal(t, int32(0), tally.Failed)
 	assert.Empty(t, tally.Failures)
 	assert.Equal(t, int32(1), tally.Restored, "nothing failed")
 	assert.Equal(t, []FailureOn{{"d", "n"}}, tally.Restores)
 	s.firmware.Spec.Requests.Retry = "again"
 	s.pins()
-	tally, _ = s.ix.Tally("a")
+	tally, _ = s.ix.Tally(Ref{v1alpha1.OriginTemplate, "a"})
 	assert.Equal(t, int32(0), tally.Failed+tally.Restored)
 	assert.Equal(t, int32(1), tally.Pending)
 }
@@ -455,9 +455,9 @@ func TestADeviceThatIsNotJudgedYetIsInProgress(t *testing.T) {
 		d.Firmware.Running = "2.0"
 		d.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonProgressing}}
 	})
-	tally, _ := s.ix.Tally("t")
+	tally, _ := s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	assert.Equal(t, Counts{Matched: 1, Applied: 1, Updating: 1}, tally.Counts)
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Conditions = nil })
-	tally, _ = s.ix.Tally("t")
+	tally, _ = s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	assert.Equal(t, Counts{Matched: 1, Applied: 1}, tally.Counts)
 }

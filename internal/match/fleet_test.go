@@ -262,7 +262,7 @@ func TestATemplateListsSomeOfItsDevicesAndCountsAll(t *testing.T) {
 	p := newPool(t, 120)
 	p.template("t", "2.0")
 	require.Len(t, p.due(), 120)
-	tally, ok := p.ix.Tally("t")
+	tally, ok := p.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	require.True(t, ok)
 	assert.EqualValues(t, 120, tally.Matched)
 	assert.EqualValues(t, 120, tally.NotApplied)

@@ -190,7 +190,7 @@ func TestBlockedEdgeBlocksItsDevice(t *testing.T) {
 	assert.Equal(t, steps(edge("3.0", "1.0")), s.device.Spec.Firmware.Path)
 	assert.Equal(t, digest(3), s.device.Spec.Firmware.Digest)
 	assert.Equal(t, v1alpha1.ReasonPathBlocked, s.blocked())
-	tally, _ := s.ix.Tally("t")
+	tally, _ := s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	assert.Equal(t, int32(1), tally.Blocked)
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "2.0" })
 	assert.Empty(t, s.blocked())

@@ -110,10 +110,10 @@ func TestUnmatchedPinHolds(t *testing.T) {
 	s.template("t", "3.0")
 	s.wants("2.0", "t")
 
-	tally, _ := s.ix.Tally("t")
+	tally, _ := s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	assert.Equal(t, int32(1), tally.Blocked)
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "2.0" })
-	tally, _ = s.ix.Tally("t")
+	tally, _ = s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	assert.Equal(t, int32(1), tally.Blocked, "the template says 3.0 by now")
 	s.template("t", "2.0")
 	assert.Empty(t, s.reason("d"), "there is nothing to flash")
@@ -124,7 +124,7 @@ func TestUnmatchedPinHolds(t *testing.T) {
 	s.pin(v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "NVIDIA"})
 	assert.Nil(t, s.device.Spec.Firmware, "the pin assigns nothing any more, and the template nothing yet")
 	want := Counts{Matched: 1, NotApplied: 1, Blocked: 1, Withheld: 1}
-	tally, _ = s.ix.Tally("t")
+	tally, _ = s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	assert.Equal(t, want, tally.Counts)
 	assert.Equal(t, []BlockOn{{"d", Block{Reason: v1alpha1.ReasonNoMatch, By: Party{v1alpha1.OriginPin, "n", "a"}}}}, tally.Blocks)
 	assert.Empty(t, tally.Devices, "it is not assigned")
@@ -135,7 +135,7 @@ func TestUnmatchedPinHolds(t *testing.T) {
 	s.template("u", "3.0")
 	s.remove("t")
 	s.wants("2.0", "t")
-	tally, _ = s.ix.Tally("u")
+	tally, _ = s.ix.Tally(Ref{v1alpha1.OriginTemplate, "u"})
 	assert.Equal(t, want, tally.Counts, "what another template assigned stays")
 }
 

@@ -395,7 +395,7 @@ func (w *world) view(ix *Index) view {
 		v.decisions[name] = describe(d, known)
 	}
 	for name := range w.templates {
-		v.tallies[name], _ = ix.Tally(name)
+		v.tallies[name], _ = ix.Tally(Ref{v1alpha1.OriginTemplate, name})
 	}
 	return v
 }
@@ -439,7 +439,7 @@ func TestIndexEqualsBruteForce(t *testing.T) {
 		if rapid.Bool().Draw(t, "populated") {
 			w.populate(t, ix)
 			for _, name := range someTemplates {
-				reported[name], _ = ix.Tally(name)
+				reported[name], _ = ix.Tally(Ref{v1alpha1.OriginTemplate, name})
 			}
 			for _, name := range someDevices {
 				due[name] = true
@@ -450,7 +450,7 @@ func TestIndexEqualsBruteForce(t *testing.T) {
 				due[d] = true
 			}
 			for name := range w.templates {
-				now, _ := ix.Tally(name)
+				now, _ := ix.Tally(Ref{v1alpha1.OriginTemplate, name})
 				if !slices.Contains(a.Templates, Ref{v1alpha1.OriginTemplate, name}) {
 					require.Equal(t, reported[name], now, "a template whose tally changed is reported")
 				}

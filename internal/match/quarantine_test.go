@@ -56,7 +56,7 @@ func TestQuarantineBlocksTheModel(t *testing.T) {
 	for _, part := range []string{"gpu-017", "gpu-017-1a2b3c4d", "link of port 1 is down", "for model " + model, "kubectl get fwq;", "kubectl patch fwq " + bad(2, model).Name} {
 		assert.Contains(t, d.Blocked.Message, part)
 	}
-	tally, _ := s.ix.Tally("t")
+	tally, _ := s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	assert.Equal(t, int32(1), tally.Blocked)
 	assert.Equal(t, int32(1), tally.NotApplied)
 
@@ -111,7 +111,7 @@ func TestQuarantineLeavesADeviceThatRunsTheVersionAlone(t *testing.T) {
 	s.ix.SetSource(newSource(metav1.ConditionTrue, "2.0"))
 	s.quarantine(bad(2, "15b3:101d"))
 	assert.Empty(t, s.blocked())
-	tally, _ := s.ix.Tally("t")
+	tally, _ := s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	assert.Equal(t, int32(1), tally.Applied)
 }
 
@@ -187,7 +187,7 @@ func TestUnhealthyDeviceIsBlocked(t *testing.T) {
 		d.Failure = &v1alpha1.DeviceFailure{Time: metav1.NewTime(base), Job: "j"}
 	})
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, s.blocked())
-	tally, _ := s.ix.Tally("t")
+	tally, _ := s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 	assert.Equal(t, int32(1), tally.Blocked)
 	s.template("t", "3.0")
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, s.blocked(), "another desired version changes nothing")
@@ -216,7 +216,7 @@ func TestFailureOfTheDeviceItselfIsSaidRatherThanTheQuarantine(t *testing.T) {
 			assert.Empty(t, s.blocked())
 			d, _ := s.ix.Decision("d")
 			assert.Equal(t, plan.ReasonUpdateFailed, d.Verdict.Reason)
-			tally, _ := s.ix.Tally("t")
+			tally, _ := s.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
 			assert.Equal(t, int32(1), tally.Failed)
 			assert.Zero(t, tally.Blocked)
 		})

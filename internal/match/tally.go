@@ -225,13 +225,8 @@ func (t *template) countNode(on *node, m mark, n int32) {
 	t.perNode[on] = c
 }
 
-// Tally returns the tally of a FirmwareTemplate; false when there is no such template.
-func (ix *Index) Tally(name string) (Tally, bool) {
-	return ix.TallyOf(Ref{v1alpha1.OriginTemplate, name})
-}
-
-// TallyOf returns the tally of a template; false when there is no such template.
-func (ix *Index) TallyOf(ref Ref) (Tally, bool) {
+// Tally returns the tally of a template; false when there is no such template.
+func (ix *Index) Tally(ref Ref) (Tally, bool) {
 	t := ix.templates[ref]
 	if t == nil {
 		return Tally{}, false

@@ -362,7 +362,7 @@ func (w *world) unmade() (out []string) {
 	}
 	for name, o := range w.objects[kindOf(&v1alpha1.FirmwareTemplate{})] {
 		t := o.(*v1alpha1.FirmwareTemplate)
-		if tally, _ := fresh.Tally(name); !equality.Semantic.DeepEqual(t.Status, w.r.statusOf(name, t.Status, tally)) {
+		if tally, _ := fresh.Tally(match.Ref{Kind: v1alpha1.OriginTemplate, Name: name}); !equality.Semantic.DeepEqual(t.Status, w.r.statusOf(name, t.Status, tally)) {
 			out = append(out, fmt.Sprintf("%s: %+v, has %+v", name, tally, t.Status))
 		}
 	}

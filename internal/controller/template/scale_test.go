@@ -417,7 +417,7 @@ func BenchmarkWholePass(b *testing.B) {
 					ix.Decision(name)
 				}
 				for name := range s.templates {
-					ix.Tally(name)
+					ix.Tally(match.Ref{Kind: v1alpha1.OriginTemplate, Name: name})
 				}
 			}
 			b.ReportMetric(float64((processorTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")

@@ -52,7 +52,7 @@ func reconcileTemplate[T client.Object](ctx context.Context, r *Reconciler, k ke
 		return reconcile.Result{}, fmt.Errorf("read %s %s: %w", of.what, k.name, err)
 	}
 	r.mu.Lock()
-	tally, ok := r.index.TallyOf(match.Ref{Kind: of.kind, Name: k.name})
+	tally, ok := r.index.Tally(match.Ref{Kind: of.kind, Name: k.name})
 	r.mu.Unlock()
 	if !ok || tally.UID != string(o.GetUID()) || tally.Generation != o.GetGeneration() {
 		return r.rest(k), nil // it is being deleted, or its event has not reached the index yet
