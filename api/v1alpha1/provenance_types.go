@@ -81,6 +81,18 @@ func ImageFrom(origin []Origin) *Origin {
 	return findOrigin(origin, func(o Origin) bool { return o.Kind == OriginSource })
 }
 
+// SplitOrigin tells the objects that firmware comes from and those that settings come from.
+func SplitOrigin(origin []Origin) (firmware, settings []Origin) {
+	for _, o := range origin {
+		if o.Kind == OriginConfiguration {
+			settings = append(settings, o)
+		} else {
+			firmware = append(firmware, o)
+		}
+	}
+	return firmware, settings
+}
+
 func findOrigin(origin []Origin, is func(Origin) bool) *Origin {
 	if i := slices.IndexFunc(origin, is); i >= 0 {
 		return &origin[i]

@@ -16,13 +16,13 @@ import (
 // one is not in the device. Where its settings came from is left as it is.
 func atTarget(was *v1alpha1.AppliedFirmware, job *journal.Applied, want v1alpha1.NodeDeviceSpec, running inventory.Version, bootID string, now time.Time,
 ) *v1alpha1.AppliedFirmware {
-	wanted, _ := apart(want.Origin)
+	wanted, _ := v1alpha1.SplitOrigin(want.Origin)
 	if len(wanted) == 0 || want.Firmware == nil {
 		return was
 	}
 	var had, settings []v1alpha1.Origin
 	if was != nil {
-		had, settings = apart(was.Origin)
+		had, settings = v1alpha1.SplitOrigin(was.Origin)
 	}
 	origin := slices.Concat(wanted, settings)
 	switch {
@@ -39,30 +39,18 @@ func atTarget(was *v1alpha1.AppliedFirmware, job *journal.Applied, want v1alpha1
 // configured is where the firmware and the settings of a device came from whose settings were found in force: those come from what desires
 // them now.
 func configured(was *v1alpha1.AppliedFirmware, want v1alpha1.NodeDeviceSpec, bootID string, now time.Time) *v1alpha1.AppliedFirmware {
-	_, wanted := apart(want.Origin)
+	_, wanted := v1alpha1.SplitOrigin(want.Origin)
 	if len(wanted) == 0 {
 		return was
 	}
 	if was == nil {
 		return &v1alpha1.AppliedFirmware{Origin: wanted, BootID: text.Clip(bootID, 64), Time: moment(now)}
 	}
-	firmware, had := apart(was.Origin)
+	firmware, had := v1alpha1.SplitOrigin(was.Origin)
 	if slices.Equal(had, wanted) {
 		return was
 	}
 	out := was.DeepCopy()
 	out.Origin = slices.Concat(firmware, wanted)
 	return out
-}
-
-// apart tells the objects that firmware comes from and those that settings come from.
-func apart(origin []v1alpha1.Origin) (firmware, settings []v1alpha1.Origin) {
-	for _, o := range origin {
-		if o.Kind == v1alpha1.OriginConfiguration {
-			settings = append(settings, o)
-		} else {
-			firmware = append(firmware, o)
-		}
-	}
-	return firmware, settings
 }

@@ -108,24 +108,20 @@ func updateOf(u v1alpha1.TaskDevice, d v1alpha1.NodeDevice) journal.Update {
 	if s.Firmware != nil {
 		out.Driver = s.Firmware.Driver
 	}
+	firmware, settings := v1alpha1.SplitOrigin(d.Spec.Origin)
 	var from []v1alpha1.Origin
 	if w := d.Spec.Firmware; w != nil && (u.Digest != "" || u.Configuration == "") {
-		out.AllowDowngrade = w.Downgrade == v1alpha1.DowngradeAllow
-		from = slices.DeleteFunc(slices.Clone(d.Spec.Origin), isConfiguration)
+		out.AllowDowngrade, from = w.Downgrade == v1alpha1.DowngradeAllow, firmware
 	}
 	out.Configuration = string(u.Configuration)
 	if w := d.Spec.Configuration; w != nil && u.Configuration != "" && w.Digest() == u.Configuration { // a job that differs is refused
 		c := desired.Configuration(*w)
 		out.Settings, out.ResetUnlisted = journal.Settings(c.Set), c.ResetUnlisted
-		if by := v1alpha1.ConfiguredBy(d.Spec.Origin); by != nil {
-			from = append(from, *by)
-		}
+		from = slices.Concat(from, settings)
 	}
 	out.Origin = originOf(from)
 	return out
 }
-
-func isConfiguration(o v1alpha1.Origin) bool { return o.Kind == v1alpha1.OriginConfiguration }
 
 func originOf(from []v1alpha1.Origin) []journal.Origin {
 	var out []journal.Origin
