@@ -49,6 +49,8 @@ type Parameter struct {
 	// activation is missing of it; unknown when there is none.
 	Needs Activation
 	Ready Reading
+	// Disturbs says that a change interrupts what the device does for the node, whatever it costs.
+	Disturbs bool
 	// Volatile values are lost with the next boot, and are then to be given again.
 	Volatile bool
 }

@@ -53,6 +53,8 @@ func (r *Record) settle(a Action, bootID string, now time.Time) {
 		s.Finished = &now
 	}
 	switch s.Kind {
+	case plan.Maintenance:
+		r.InService = a.InService
 	case plan.Flash, plan.Restore, plan.Activate:
 		r.update(s.Device).Needs = a.Needs
 	case plan.Configure:
@@ -140,7 +142,7 @@ func (r *Record) fail(a Action, rollback bool) {
 		}
 		r.Rollback = &next
 		held := *r.Failure
-		held.Held = true
+		held.Held = !r.InService
 		if j := a.Judgement; j != nil {
 			held.Blames, held.Evidence = j.Devices, j.Evidence
 			held.Message = text.Clip(held.Message+". "+j.Message, maxMessage)

@@ -104,8 +104,9 @@ type Settings struct {
 	// may have stored of that, and no health gate has found good since.
 	Doubted     bool
 	DoubtedNeed inventory.Activation
-	// Lost says that all of Unset are lost at each boot.
-	Lost bool
+	// Lost says that all of Unset are lost at each boot. Quiet says that bringing them into force needs no activation and disturbs nothing
+	// that runs on the node.
+	Lost, Quiet bool
 }
 
 // Maintenance is the state of the node's maintenance.

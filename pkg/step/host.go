@@ -43,6 +43,11 @@ func (d decider) maintenance() Action {
 	if d.s.State == Pending && !d.r.Inherited && !d.r.UnderHold && d.nothingToDo() {
 		return d.skip("every device already runs its target")
 	}
+	if d.s.State == Pending && !d.r.Inherited && !d.r.UnderHold && d.quiet() {
+		a := d.skip("what is changed needs no activation and disturbs nothing: the node stays in service")
+		a.InService = true
+		return a
+	}
 	switch {
 	case d.fresh():
 		return d.begin()
@@ -50,6 +55,21 @@ func (d decider) maintenance() Action {
 		return d.succeed(cmp.Or(d.f.MaintenanceMessage, "the node is out of service"))
 	}
 	return d.poll(d.f.MaintenanceMessage)
+}
+
+// quiet reports whether all that is to be done is settings that come into force at once and disturb nothing.
+func (d decider) quiet() bool {
+	if slices.ContainsFunc(d.r.Steps, func(s Step) bool { return s.Changes }) {
+		return false
+	}
+	for _, u := range d.r.Updates {
+		dev := d.f.Devices[u.Device]
+		has := dev.Settings
+		if u.Version != "" || !dev.answers() || dev.WriteRunning || has.Unread != "" || !has.Quiet || has.DoubtedNeed != inventory.ActivateNone {
+			return false
+		}
+	}
+	return true
 }
 
 func (d decider) nothingToDo() bool {

@@ -57,6 +57,8 @@ type Action struct {
 	Complaints []Complaint
 	// Judgement of a job that the gate of its rollback finds unhealthy; nil where that is not what it failed for.
 	Judgement *Judgement
+	// InService says that the node stays in service, for a maintenance that is skipped.
+	InService bool
 	// Outcome of a finished job.
 	Outcome Outcome
 }
@@ -150,6 +152,8 @@ func (d decider) inMaintenance(act Action) Action {
 	}
 	taken := d.r.step(plan.Maintenance)
 	switch {
+	case d.r.InService && d.s.Kind == plan.Configure && d.s.Attempt < d.attempts():
+		return act
 	case taken == nil || taken.State != Succeeded:
 		return lost("the node is not in maintenance and the device changed after it was read; nothing was written")
 	case d.s.Kind != plan.Reboot && d.s.Attempt >= d.attempts():

@@ -19,6 +19,8 @@ type Record struct {
 	// UnderHold says that an earlier job holds the node and keeps holding it: this job does not return the node to
 	// service.
 	UnderHold bool `json:"underHold,omitempty"`
+	// InService says that the node stays in service, because what the job changes needs no activation and disturbs nothing.
+	InService bool `json:"inService,omitempty"`
 	// RollbackRequired refuses the job when the running firmware of one of its devices could not be restored.
 	RollbackRequired bool `json:"rollbackRequired,omitempty"`
 	// Failure is why the job failed; nil while it has not.

@@ -58,6 +58,6 @@ func rollBack(r Record, f Facts) Action {
 	}
 	message := r.former() + " cannot be restored: " + strings.Join(stuck, "; ") + r.Failure.suspicion()
 	return Action{Verb: RollBack, Step: -1, Message: message, Failure: &Failure{
-		Reason: RollbackUnavailable, Message: message, Step: r.Failure.Step, Held: true,
+		Reason: RollbackUnavailable, Message: message, Step: r.Failure.Step, Held: !r.InService,
 	}}
 }

@@ -26,10 +26,12 @@ type Host interface {
 	ScanGuarded(ctx context.Context, guard host.Guard) (host.Inventory, error)
 }
 
-// Settings reads the settings of the devices that a scan found.
+// Settings reads the settings of the devices that a scan found, and gives them some.
 type Settings interface {
 	// Parameters reads all parameters of a device, if the guard allows that at the moment of the reading.
 	Parameters(ctx context.Context, d inventory.Device, guard host.Guard) ([]inventory.Parameter, error)
+	// Configure gives a device settings that it takes, if the guard allows that at the moment of the writing.
+	Configure(ctx context.Context, d inventory.Device, guard host.Guard, set []inventory.Setting) error
 }
 
 // Writes lists the writes to devices that are running.
@@ -45,7 +47,8 @@ type Config struct {
 	// Interval is the age at which a scan counts as stale where SetThreshold does not say.
 	Interval time.Duration
 	Host     Host
-	// Settings are read with a scan, of the devices for which any are desired.
+	// Settings are read with a scan, of the devices for which any are desired. What a boot took is given again, where no other process
+	// executes jobs.
 	Settings Settings
 	// Look returns the same string as long as the same devices are plugged in, and is cheap enough to be called every few
 	// seconds. Nil leaves hardware that is plugged in or removed to the next scan.
@@ -83,9 +86,11 @@ type Discovery struct {
 	// seen is the journal as it was at the last scan, where other processes write it.
 	seen      journal.View
 	threshold time.Duration
-	// declared are the names of the objects for which settings are desired, as they were when they were last published.
-	declared map[string]bool
-	asked    string // the last request of a person for a scan
+	// declared are the settings that are desired, by the name of the object, as they were when it was last published.
+	declared map[string]*v1alpha1.DesiredConfiguration
+	// given are the settings that were given again, by the unique id of the device.
+	given map[string]journal.Configured
+	asked string // the last request of a person for a scan
 }
 
 // New makes a Discovery. Nothing happens before RunScans and RunPublisher.

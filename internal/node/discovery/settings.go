@@ -41,7 +41,8 @@ func (d *Discovery) parameters(ctx context.Context, found host.Inventory) map[st
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	for _, device := range found.Devices {
-		if device.Err != nil || !declared[devicename.Of(d.config.Node, device.Identity)] {
+		want := declared[devicename.Of(d.config.Node, device.Identity)]
+		if device.Err != nil || want == nil {
 			continue
 		}
 		slots <- struct{}{}
@@ -49,6 +50,9 @@ func (d *Discovery) parameters(ctx context.Context, found host.Inventory) map[st
 			defer func() { <-slots }()
 			var read Parameters
 			read.All, read.Err = d.config.Settings.Parameters(ctx, device, d.guard)
+			if read.Err == nil && d.giveAgain(ctx, device, want, read.All, found.BootID) {
+				read.All, read.Err = d.config.Settings.Parameters(ctx, device, d.guard)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			out[device.UniqueID] = read
@@ -61,17 +65,17 @@ func (d *Discovery) parameters(ctx context.Context, found host.Inventory) map[st
 // declare notes for which devices settings are desired, so that the next scan reads what these have. It reports whether the last scan left
 // out one of them, because nothing was desired of it then.
 func (d *Discovery) declare(f facts) (missing bool) {
-	declared := map[string]bool{}
+	declared := map[string]*v1alpha1.DesiredConfiguration{}
 	for i := range f.devices {
-		if f.devices[i].Spec.Configuration != nil {
-			declared[f.devices[i].Name] = true
+		if c := f.devices[i].Spec.Configuration; c != nil {
+			declared[f.devices[i].Name] = c
 		}
 	}
 	d.mu.Lock()
 	d.declared = declared
 	d.mu.Unlock()
 	return f.settings && slices.ContainsFunc(f.snapshot.Devices, func(device inventory.Device) bool {
-		return declared[devicename.Of(f.node, device.Identity)] && f.unasked(device)
+		return declared[devicename.Of(f.node, device.Identity)] != nil && f.unasked(device)
 	})
 }
 

@@ -30,6 +30,26 @@ type settings struct {
 	all   []inventory.Parameter
 	err   error
 	asked []string
+	// refuses is why the device takes nothing, and given what it was given.
+	refuses error
+	given   []inventory.Setting
+}
+
+func (s *settings) Configure(_ context.Context, d inventory.Device, guard host.Guard, set []inventory.Setting) error {
+	if err := guard(d.Identity); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.given = append(s.given, set...)
+	if s.refuses != nil {
+		return s.refuses
+	}
+	for _, is := range set {
+		p := inventory.FindParameter(s.all, is.Name)
+		p.Current, p.Next = inventory.Read(is.Value), inventory.Read(is.Value)
+	}
+	return nil
 }
 
 func (s *settings) Parameters(_ context.Context, d inventory.Device, guard host.Guard) ([]inventory.Parameter, error) {

@@ -255,12 +255,13 @@ func (x *execution) lookAtSettings(ctx context.Context, u journal.Update, d inve
 		has.Unread = err.Error()
 		return
 	}
-	has.Lost = true
+	has.Lost, has.Quiet = true, true
 	for _, s := range want {
 		p := inventory.FindParameter(all, s.Name)
 		if p == nil {
 			if !rollback && !slices.Contains(u.Resets, journal.Setting(s)) {
 				has.Unset, has.Unstored, has.Lost = append(has.Unset, "no "+s.Name), append(has.Unstored, "no "+s.Name), false
+				has.Quiet = false
 			}
 			continue
 		}
@@ -287,6 +288,7 @@ func (x *execution) lookAtSettings(ctx context.Context, u journal.Update, d inve
 			has.Unstored = append(has.Unstored, differs)
 		}
 		has.Unset, has.Lost = append(has.Unset, differs), has.Lost && p.Volatile
+		has.Quiet = has.Quiet && p.NeedsFor(s.Value) == inventory.ActivateNone && !p.Disturbs
 	}
 	has.Lost = has.Lost && len(has.Unset) > 0
 }

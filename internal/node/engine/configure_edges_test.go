@@ -468,7 +468,7 @@ func TestVolatileSettingsOutliveABootBeforeTheRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.ReadBackNIC(inventory.ActivateReboot)
 		v := number("RT", "0", inventory.ActivateNone)
-		v.Volatile = true
+		v.Volatile, v.Disturbs = true, true
 		m.Sim.Give("nic0", v)
 		onceSucceeded(m, plan.Health, func() {
 			m.RebootWanted = true

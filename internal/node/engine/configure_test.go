@@ -328,3 +328,74 @@ func TestFailedSettingsAreRemembered(t *testing.T) {
 		assert.Nil(t, view.Devices["nic0"].SettingsFailure)
 	})
 }
+
+// Settings that come into force at once and disturb nothing are changed while the node is in service, judged by the same gate, and undone
+// there.
+func TestQuietSettingsLeaveTheNodeInService(t *testing.T) {
+	quiet := number("MRRS", "1", inventory.ActivateNone)
+	t.Run("they are good", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			id := m.ReadBackNIC(inventory.ActivateReboot)
+			m.Sim.Give("nic0", quiet)
+			view := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "MRRS", Value: "8"}))
+			j := view.Job("uid-j")
+			require.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
+			assert.Equal(t, "8", current(m, id, "MRRS"))
+			assert.Zero(t, m.Window.Scheduled)
+			assert.True(t, j.Record.Verdict.Healthy)
+		})
+	})
+	t.Run("they take the link down", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			id := m.ReadBackNIC(inventory.ActivateReboot)
+			m.Sim.Give("nic0", quiet)
+			m.Sim.Unplugs("nic0", inventory.Setting{Name: "MRRS", Value: "8"})
+			view := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "MRRS", Value: "8"}))
+			j := requireFailed(t, view, "j", step.Unhealthy, false)
+			assert.True(t, j.Record.RolledBack())
+			assert.Equal(t, "1", current(m, id, "MRRS"))
+			assert.Zero(t, m.Window.Scheduled)
+		})
+	})
+	t.Run("they cannot be undone", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			id := m.ReadBackNIC(inventory.ActivateReboot)
+			m.Sim.Give("nic0", quiet)
+			m.Sim.Unplugs("nic0", inventory.Setting{Name: "MRRS", Value: "8"})
+			m.OnSnapshot = func(s engine.Snapshot) {
+				if s.Job.Record.Rollback != nil {
+					m.Sim.Inject("nic0", drivertest.FailWrite)
+				}
+			}
+			view := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "MRRS", Value: "8"}))
+			requireFailed(t, view, "j", step.Unhealthy, false)
+			assert.NotNil(t, view.Devices["nic0"].Unhealthy)
+			assert.Zero(t, m.Window.Scheduled)
+		})
+	})
+	for name, c := range map[string]func(m *enginetest.Machine, id inventory.Identity) journal.Job{
+		"one of them needs a reset": func(m *enginetest.Machine, id inventory.Identity) journal.Job {
+			m.Sim.Give("nic0", quiet, number("VFS", "0", inventory.ActivateDeviceReset))
+			return settingsOnly(m, "j", id, journal.Setting{Name: "MRRS", Value: "8"}, journal.Setting{Name: "VFS", Value: "8"})
+		},
+		"one of them interrupts the link": func(m *enginetest.Machine, id inventory.Identity) journal.Job {
+			p := quiet
+			p.Disturbs = true
+			m.Sim.Give("nic0", p)
+			return settingsOnly(m, "j", id, journal.Setting{Name: "MRRS", Value: "8"})
+		},
+		"the device gets firmware too": func(m *enginetest.Machine, id inventory.Identity) journal.Job {
+			m.Sim.Give("nic0", quiet)
+			return told(m.Job("j", id), journal.Setting{Name: "MRRS", Value: "8"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+				id := m.ReadBackNIC(inventory.ActivateReboot)
+				view := m.Run(c(m, id))
+				require.Equal(t, step.Complete, view.Job("uid-j").Record.Outcome, "%+v", view.Job("uid-j").Record.Failure)
+				assert.Equal(t, 1, m.Window.Scheduled)
+			})
+		})
+	}
+}

@@ -92,7 +92,7 @@ func (m *memory) count(s step.Step) {
 			})
 		case s.Kind == plan.Configure && s.Device == u.Device:
 			m.change(u.UniqueID, func(d *journal.Device) {
-				d.GoodSettings = u.Before
+				d.GoodSettings, d.Configured = u.Before, nil
 			})
 		case s.Kind == plan.Reboot && u.Digest != "" && len(m.job.Requested) == 0 && m.job.Record.Touched(u.Device):
 			m.change(u.UniqueID, func(d *journal.Device) {
@@ -123,18 +123,18 @@ func (m *memory) committed() {
 			m.change(u.UniqueID, func(d *journal.Device) {
 				d.Unhealthy, d.LastGood, d.GoodSettings = nil, "", nil
 				if u.Configures() {
-					d.SettingsFailure = nil
+					d.SettingsFailure, d.Configured = nil, m.configured(u)
 				}
 			})
 		case verified(r, u.Device):
 			m.change(u.UniqueID, func(d *journal.Device) {
 				// An earlier job may have written it, and a person's power-cycle activated it.
 				wrote := r.Flashed(u.Device) || d.Attempts != nil && d.Attempts.Digest == u.Digest
-				settings := d.SettingsFailure
+				settings, configured := d.SettingsFailure, d.Configured
 				if u.Configures() {
-					settings = nil
+					settings, configured = nil, m.configured(u)
 				}
-				*d = journal.Device{UniqueID: d.UniqueID, LastApplied: d.LastApplied, SettingsFailure: settings}
+				*d = journal.Device{UniqueID: d.UniqueID, LastApplied: d.LastApplied, SettingsFailure: settings, Configured: configured}
 				if wrote {
 					d.LastApplied = &journal.Applied{
 						Version: u.Version, Digest: u.Digest, Origin: u.Origin, Job: m.job.Name, BootID: m.bootID, Time: m.now,
@@ -146,6 +146,14 @@ func (m *memory) committed() {
 			})
 		}
 	}
+}
+
+// configured are the settings of the update, which are in force; nil where they have no name.
+func (m *memory) configured(u journal.Update) *journal.Configured {
+	if u.Configuration == "" {
+		return nil
+	}
+	return &journal.Configured{Digest: u.Configuration, BootID: m.bootID}
 }
 
 // displaced keeps the image that was desired when a person restored another one from being flashed over that.

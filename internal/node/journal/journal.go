@@ -71,8 +71,17 @@ type Device struct {
 	LastGood string `json:"lastGood,omitempty"`
 	// GoodSettings is to settings what LastGood is to firmware: those of the ones that a job began to change which the device had before.
 	GoodSettings []Setting `json:"goodSettings,omitempty"`
+	// Configured are the settings that a health gate found good with all of them in force; nil where there are none, and from the first
+	// change on that a later job makes.
+	Configured *Configured `json:"configured,omitempty"`
 	// Attempts counts the writes of one image; nil before the first.
 	Attempts *Attempts `json:"attempts,omitempty"`
+}
+
+// Configured names settings that were in force in a boot.
+type Configured struct {
+	Digest string `json:"digest"`
+	BootID string `json:"bootID"`
 }
 
 // Attempts counts how often one image was written to a device. The counters only grow while the image is the same.

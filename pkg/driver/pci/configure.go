@@ -159,8 +159,13 @@ func (p port) count(limited bool) inventory.Parameter {
 	return inventory.Parameter{
 		Name: element(numVFs, p.index), Current: n, Next: n, Default: inventory.Read("0"), ReadOnly: p.refusal, Spelling: inventory.SpelledAsNumber,
 		Domain: inventory.Domain{Number: &inventory.Interval{Max: most}}, Volatile: true,
+		Disturbs: slices.Contains(restarting, p.Driver),
 	}
 }
+
+// restarting are the kernel drivers that reset the physical function when virtual ones come or go (i40e_pci_sriov_configure and
+// ixgbe_pci_sriov_enable in drivers/net/ethernet/intel).
+var restarting = []string{"i40e", "ixgbe"}
 
 // probe is whether virtual functions that come into being get a driver.
 func (p port) probe() inventory.Parameter {
@@ -181,6 +186,7 @@ func together(name string, parts []inventory.Parameter) inventory.Parameter {
 	for _, part := range parts {
 		out.Sets = append(out.Sets, part.Name)
 		out.ReadOnly = cmp.Or(out.ReadOnly, part.ReadOnly)
+		out.Disturbs = out.Disturbs || part.Disturbs
 		values = append(values, part.Current.Value)
 		if n := part.Domain.Number; n != nil && n.Max < out.Domain.Number.Max {
 			out.Domain = part.Domain
@@ -204,7 +210,7 @@ func (s *state) withLimit(count inventory.Parameter) inventory.Parameter {
 	out := *limit
 	out.Sets = slices.Concat(limit.Sets, count.Sets)
 	out.ReadOnly = cmp.Or(limit.ReadOnly, count.ReadOnly)
-	out.Volatile = true
+	out.Volatile, out.Disturbs = true, count.Disturbs
 	inForce := limit.Current
 	if !inForce.Known && !s.waits() { // the kernel has room for it
 		inForce = limit.Next
