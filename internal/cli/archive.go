@@ -19,6 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // ArchiveList is what is archived on this machine, for printing.
@@ -187,6 +188,11 @@ func (a Archiving) backup(ctx context.Context, s *state.State, uniqueID, to stri
 		UniqueID: d.UniqueID, Class: d.Class, Model: d.Model, BoardID: d.BoardID, Version: d.Firmware.Running, BootID: bootID,
 		Rollback: inventory.RollbackReadBack, Time: time.Now().UTC(),
 	}
+	all, err := a.parameters(ctx, d)
+	if err != nil {
+		return Backup{}, err
+	}
+	m.Settings = archive.SettingsOf(all)
 	out := Backup{UniqueID: uniqueID, Version: string(m.Version), Place: to}
 	if to != "" {
 		if out.Place, err = filepath.Abs(to); err != nil {
@@ -243,6 +249,23 @@ func (a Archiving) device(ctx context.Context, uniqueID string) (inventory.Devic
 	}
 	drv, err := a.Drivers.Of(d)
 	return d, drv, err
+}
+
+// parameters are all those of the device; none where it has no settings.
+func (a Archiving) parameters(ctx context.Context, d inventory.Device) ([]inventory.Parameter, error) {
+	c, err := a.Drivers.Configurer(d)
+	if err != nil {
+		return nil, ignoreNotSupported(err)
+	}
+	all, err := c.Parameters(ctx, d.Identity)
+	return all, ignoreNotSupported(err)
+}
+
+func ignoreNotSupported(err error) error {
+	if errors.Is(err, driver.ErrNotSupported) {
+		return nil
+	}
+	return err
 }
 
 // reader is the function that reads the image out of the device.
@@ -329,6 +352,27 @@ func (a Archiving) restore(ctx context.Context, place string, find verified) (Re
 	return out, nil
 }
 
+// configure gives the device those of its archived settings that it takes, and says which it does not.
+func (a Archiving) configure(ctx context.Context, d inventory.Device, m archive.Manifest) (inventory.Activation, error) {
+	all, err := a.parameters(ctx, d)
+	if err != nil {
+		return 0, err
+	}
+	set, left := m.SettingsFor(all, false)
+	if len(left) > 0 {
+		_, _ = fmt.Fprintf(a.Log, "%s does not take these archived settings with the firmware that runs: %s.\n", d.UniqueID, text.Some(left, 12))
+	}
+	if len(set) == 0 {
+		return inventory.ActivateNone, nil
+	}
+	c, err := a.Drivers.Configurer(d)
+	if err != nil {
+		return 0, err
+	}
+	_, _ = fmt.Fprintf(a.Log, "Restoring %s of %s.\n", text.Quantity(len(set), "setting", "settings"), d.UniqueID)
+	return c.Configure(ctx, d.Identity, driver.Configuration{Set: set})
+}
+
 func (a Archiving) write(ctx context.Context, img driver.Image, m archive.Manifest) (Restored, error) {
 	d, drv, err := a.device(ctx, m.UniqueID)
 	if err != nil {
@@ -348,6 +392,11 @@ func (a Archiving) write(ctx context.Context, img driver.Image, m archive.Manife
 	if err != nil {
 		return Restored{}, err
 	}
+	more, err := a.configure(ctx, d, m)
+	if err != nil {
+		return Restored{}, fmt.Errorf("the firmware is written, and its settings are not restored: %w", err)
+	}
+	needs = max(needs, more)
 	return Restored{
 		UniqueID: d.UniqueID, Running: string(d.Firmware.Running), Version: string(img.Version), Activation: needs.String(), needs: needs,
 	}, nil

@@ -54,6 +54,8 @@ type JobFacts struct {
 	// Guarded says that it is known whether the node has a guard, and Unguarded why it has none; empty while it has.
 	Guarded   bool
 	Unguarded string
+	// SettingsOnly says that the job gives its devices settings and no firmware.
+	SettingsOnly bool
 	// Unwatched is why no gateway of the node is watched while a network adapter of it is updated; empty while one is.
 	Unwatched string
 	// Unprotected is why the end of the daemon's pod could have ended a write of the job, and Uninhibited why a shutdown of the host was
@@ -145,6 +147,10 @@ func jobRollback(f JobFacts) []Condition {
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonRolledBack
 		c.Message = fmt.Sprintf("The previous firmware runs again on %s and the node is healthy. To try the update again, once its image is not quarantined: %s",
 			strings.Join(r.Devices, ", "), wayout.Retry(f.Node))
+		if f.SettingsOnly {
+			c.Message = fmt.Sprintf("The previous settings are in force again on %s and the node is healthy. To try the others again, once they are not quarantined: %s",
+				strings.Join(r.Devices, ", "), wayout.Retry(f.Node))
+		}
 	case r.Failure != nil:
 		c.Reason, c.Message = v1alpha1.ReasonNeedsIntervention, sentence(r.Failure.Message)
 		if f.Failure != nil && blamesNobody(*f.Failure) {
@@ -152,7 +158,7 @@ func jobRollback(f JobFacts) []Condition {
 		}
 	default:
 		c.Reason = v1alpha1.ReasonProgressing
-		c.Message = fmt.Sprintf("The previous firmware is being restored on %s.", strings.Join(r.Devices, ", "))
+		c.Message = fmt.Sprintf("What was there before the job is being restored on %s.", strings.Join(r.Devices, ", "))
 	}
 	return []Condition{c}
 }
@@ -217,6 +223,8 @@ func jobFailed(f JobFacts) []Condition {
 			stays, sentence(wayBack(*f.Rollback.Failure)), retry, release)
 		return append(stalled(v1alpha1.ReasonNeedsIntervention, message+" "+held), failed,
 			Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonNeedsIntervention, held})
+	case f.Rollback != nil && f.Rollback.Done && f.SettingsOnly:
+		return append(stalled(reason, message+" The previous settings are in force again; the others are quarantined. To try them again when that is lifted: "+retry), failed)
 	case f.Rollback != nil && f.Rollback.Done:
 		return append(stalled(reason, message+" The previous firmware runs again; the image is quarantined. To try again when that is lifted: "+retry), failed)
 	case f.Held:

@@ -232,6 +232,18 @@ func guarded(f status.JobFacts) metav1.Condition {
 	return *c
 }
 
+// A job that gave its devices settings and no firmware speaks of no image.
+func TestARollbackOfSettingsSpeaksOfNoImage(t *testing.T) {
+	f := status.JobFacts{
+		Outcome: step.Failed, Node: "n1", Failure: &step.Failure{Reason: step.Unhealthy, Message: "no link", Step: "health"},
+		Rollback: &step.Rollback{Devices: []string{"nic0"}, Done: true}, SettingsOnly: true,
+	}
+	for _, c := range status.Job(f, nil, 1, time.Unix(0, 0)) {
+		assert.NotContains(t, c.Message, "firmware runs", c.Type)
+		assert.NotContains(t, c.Message, "image", c.Type)
+	}
+}
+
 // What a person does is named by what happened: a node as unhealthy as before its rollback was restored.
 func TestHeldSaysWhatToDo(t *testing.T) {
 	f := status.JobFacts{

@@ -26,6 +26,8 @@ type SettingsFacts struct {
 	// Failure describes the last failed change to these settings for people, unless a person asked to try again since; empty when
 	// none failed.
 	Failure string
+	// Restored says that a person restored the settings of the archive in their place, which is no failure.
+	Restored bool
 }
 
 // settingsReady is Ready of a device whose firmware is as desired, where any is. Blocked is what the operator says about its settings, nil for
@@ -49,6 +51,9 @@ func settingsReady(f DeviceFacts, blocked *metav1.Condition) []Condition {
 		return reconciling(blocked.Reason, blocked.Message)
 	case blocked != nil:
 		return stalled(blocked.Reason, blocked.Message)
+	case s.Restored:
+		return stalled(v1alpha1.ReasonRestored, fmt.Sprintf("A person restored archived settings, and those that are declared are not given in their place until "+
+			"they are declared otherwise. To have them given: %s", wayout.Retry(f.Node)))
 	case s.Failure != "":
 		return stalled(v1alpha1.ReasonUpdateFailed, fmt.Sprintf("The change of its settings failed and is not retried automatically%s. To try again: %s",
 			detail(s.Failure), wayout.Retry(f.Node)))

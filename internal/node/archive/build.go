@@ -80,6 +80,11 @@ func build(ctx context.Context, fsys durable.FS, dir string, m Manifest, fill fu
 		return errors.New("the image is empty")
 	}
 	m.Digest, m.Size = digest.String(), size
+	return m.write(fsys, dir)
+}
+
+// write makes the manifest that of the entry.
+func (m Manifest) write(fsys durable.FS, dir string) error {
 	raw, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode manifest: %w", err)

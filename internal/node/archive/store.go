@@ -71,7 +71,7 @@ func (s *Store) keep(ctx context.Context, m Manifest, fill func(context.Context,
 		}
 	}
 	if old != nil && old.reusable(m) && verifyImage(s.fs, target, old.Manifest) == nil {
-		return s.fs.SyncDir(dir) // its creator may have died just before the sync
+		return errors.Join(old.update(s.fs, m.Settings), s.fs.SyncDir(dir)) // its creator may have died just before the sync
 	}
 	temp := filepath.Join(dir, durable.TempPrefix+m.name().String())
 	if err := build(ctx, s.fs, temp, m, fill); err != nil {
@@ -87,6 +87,16 @@ func (s *Store) keep(ctx context.Context, m Manifest, fill func(context.Context,
 func (e Entry) reusable(m Manifest) bool {
 	was := e.Manifest
 	return e.Err == nil && was.Class == m.Class && inventory.NormalizeID(was.BoardID) == inventory.NormalizeID(m.BoardID)
+}
+
+// update makes the settings those of the entry. An entry keeps those that it has where none could be read.
+func (e Entry) update(fsys durable.FS, settings []Setting) error {
+	if len(settings) == 0 || slices.Equal(settings, e.Manifest.Settings) {
+		return nil
+	}
+	m := e.Manifest
+	m.Settings = settings
+	return m.write(fsys, e.dir)
 }
 
 // replace replaces the files of a damaged entry with new ones. If it is interrupted, the entry is still damaged.
@@ -171,6 +181,9 @@ type Manifest struct {
 	// Job that archived it; empty when a person did.
 	Job  string    `json:"job,omitempty"`
 	Time time.Time `json:"time"`
+	// Settings are what the device stored of its settings when the image was last archived, without what a boot takes and what nobody can
+	// change; none where it has none, or they could not be read.
+	Settings []Setting `json:"settings,omitempty"`
 	// Digest and Size in bytes of the image file, and Sequence, which orders the entries of a device independently of
 	// the clock. The store sets them.
 	Digest   string `json:"digest"`
@@ -208,7 +221,7 @@ func (m Manifest) complete() error {
 }
 
 // maxManifest bounds a manifest in bytes.
-const maxManifest = 64 << 10
+const maxManifest = 1 << 20
 
 // parseManifest tolerates fields it does not know and refuses values it does not understand.
 func parseManifest(raw []byte) (Manifest, error) {

@@ -327,3 +327,47 @@ func TestEntryThatGoesWhileTheArchiveIsListedIsNoError(t *testing.T) {
 	require.Len(t, entries, 1)
 	assert.Equal(t, inventory.Version("2.0"), entries[0].Manifest.Version)
 }
+
+// An image that is archived already is not read again, but what the device stores of its settings may have changed since.
+func TestSettingsOfAnArchivedImageFollowTheDevice(t *testing.T) {
+	s, dir := newStore(t)
+	m := manifest("1.0", "boot-1")
+	fills := 0
+	keep := func(settings ...archive.Setting) []archive.Setting {
+		m.Settings = settings
+		require.NoError(t, s.Keep(t.Context(), m, fill(content("1.0"), &fills)))
+		_, is, err := archive.New(dir, durable.OS{}).Image(m.UniqueID, "1.0")
+		require.NoError(t, err)
+		return is.Settings
+	}
+	four, eight := archive.Setting{Name: "VFS", Value: "4"}, archive.Setting{Name: "VFS", Value: "8"}
+	assert.Empty(t, keep())
+	assert.Equal(t, []archive.Setting{four}, keep(four))
+	assert.Equal(t, []archive.Setting{eight}, keep(eight))
+	assert.Equal(t, []archive.Setting{eight}, keep(), "where they could not be read, those from before stay")
+	assert.Equal(t, 1, fills)
+}
+
+func TestWhatIsKeptOfSettings(t *testing.T) {
+	p := func(name string) inventory.Parameter {
+		return inventory.Parameter{Name: name, Current: inventory.Read("1"), Next: inventory.Read("2")}
+	}
+	volatile, fixed, common, unknown := p("volatile"), p("fixed"), p("common"), p("unknown")
+	volatile.Volatile, fixed.ReadOnly, common.Sets, unknown.Next = true, "it is", []string{"own"}, inventory.Reading{}
+	all := []inventory.Parameter{volatile, fixed, common, unknown, p("own"), p("other")}
+	assert.Equal(t, []archive.Setting{{Name: "own", Value: "9"}, {Name: "other", Value: "2"}},
+		archive.SettingsOf(all, inventory.Setting{Name: "own", Value: "9"}, inventory.Setting{Name: "fixed", Value: "9"}), "what is stored, or was before")
+	large := p("large")
+	large.Next = inventory.Read(strings.Repeat("x", 200<<10))
+	assert.Empty(t, archive.SettingsOf(append(all, large)), "half of them would be none")
+
+	narrow := p("narrow")
+	narrow.Domain.Values = []string{"1", "2"}
+	m := archive.Manifest{Settings: []archive.Setting{{Name: "own", Value: "9"}, {Name: "gone", Value: "1"}, {Name: "narrow", Value: "3"}}}
+	set, left := m.SettingsFor(append(all, narrow), false)
+	assert.Equal(t, []inventory.Setting{{Name: "own", Value: "9"}}, set)
+	assert.Equal(t, []string{"gone", "narrow"}, left)
+	set, left = m.SettingsFor(append(all, narrow), true)
+	assert.Len(t, set, 2, "the archived firmware may know it")
+	assert.Equal(t, []string{"narrow"}, left)
+}

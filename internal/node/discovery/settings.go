@@ -146,10 +146,15 @@ func (f facts) noteFailure(obj v1alpha1.NodeDevice, out *v1alpha1.NodeDeviceStat
 	if old := obj.Status.Configuration; failure == nil && old != nil && obj.Status.UniqueID == out.UniqueID && is.State != v1alpha1.ConfigurationUpToDate {
 		failure = old.Failure
 	}
+	restored := failure != nil && failure.Reason == v1alpha1.ReasonRestored
+	if restored && is.State == v1alpha1.ConfigurationUpToDate { // what was restored is what is desired
+		failure = nil
+	}
 	if failure != nil && (failure.Digest != obj.Spec.Configuration.Digest() || f.retry().Clears(&failure.Request)) {
 		failure = nil
 	}
 	if is.Failure = failure.DeepCopy(); failure != nil {
+		report.Restored = restored
 		report.Failure = strings.TrimSuffix(failure.Reason+": "+failure.Message, ": ")
 	}
 }

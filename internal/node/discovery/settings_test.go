@@ -334,6 +334,16 @@ func TestFailedSettingsAreKeptAway(t *testing.T) {
 	assert.Contains(t, b.ready(t, "n1-nic-aa").Message, "(VerifyFailed: the device has numVFs 4 instead of 8)")
 	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Failure, "nothing is wrong with its firmware")
 
+	b.book.view.Devices["aa"].SettingsFailure.Reason = v1alpha1.ReasonRestored
+	b.seen(t)
+	assert.Equal(t, v1alpha1.ReasonRestored, b.ready(t, "n1-nic-aa").Reason)
+	assert.Contains(t, b.ready(t, "n1-nic-aa").Message, "A person restored archived settings")
+	b.settings.all[2].Current, b.settings.all[2].Next = inventory.Read("8"), inventory.Read("8")
+	assert.Nil(t, is().Failure, "what was restored is what is declared")
+	b.settings.all[2].Current, b.settings.all[2].Next = inventory.Read("4"), inventory.Read("4")
+	remember(numVFs(8).Digest())
+	require.NotNil(t, is().Failure)
+
 	b.book.view = journal.View{}
 	require.NotNil(t, is().Failure, "the journal was lost")
 	b.settings.err = errors.New("the tool said no")

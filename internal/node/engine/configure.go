@@ -28,6 +28,10 @@ func settings(u journal.Update, rollback bool) []inventory.Setting {
 	if rollback {
 		of = u.Before
 	}
+	return plain(of)
+}
+
+func plain(of []journal.Setting) []inventory.Setting {
 	out := make([]inventory.Setting, len(of))
 	for i, s := range of {
 		out[i] = inventory.Setting(s)
@@ -41,15 +45,24 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 	fail := func(r step.Reason, format string, args ...any) (*step.Failure, bool) {
 		return &step.Failure{Reason: r, Message: u.Device + ": " + fmt.Sprintf(format, args...), Settings: true}, false
 	}
-	if !x.cfg.Catalog.Runs(plan.Configure, u.Class) {
+	runs := x.cfg.Catalog.Runs(plan.Configure, u.Class)
+	if u.ArchivedSettings && !runs { // the firmware alone is what can be restored
+		return nil, false
+	}
+	if !runs {
 		return fail(step.NotUpdatable, "changing settings of devices of class %s is switched off on this node by the priority of its step", u.Class)
 	}
 	c, err := x.cfg.Drivers.Configurer(d)
-	if err != nil {
+	if err != nil && !errors.Is(err, driver.ErrNotSupported) {
 		return fail(step.NotUpdatable, "%v", err)
 	}
-	all, err := c.Parameters(ctx, d.Identity)
+	var all []inventory.Parameter
+	if err == nil {
+		all, err = c.Parameters(ctx, d.Identity)
+	}
 	switch {
+	case errors.Is(err, driver.ErrNotSupported) && u.ArchivedSettings:
+		return nil, false
 	case errors.Is(err, driver.ErrNotSupported):
 		return fail(step.NotUpdatable, "%v", err)
 	case err != nil:
@@ -61,12 +74,21 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 	known := prepared{u.Resets, u.Before, x.target(u.Device).NoUndo}
 	// What a job that has told the device anything finds there is no longer what it had.
 	touched := x.job.Record.Touched(u.Device)
-	if touched {
+	switch {
+	case touched:
 		want.ResetUnlisted = false
+	case u.ArchivedSettings:
+		if want.Set, err = x.settingsToRestore(u, all, coming); err != nil {
+			failure, _ := fail(step.ReadFailed, "%v", err)
+			return failure, true
+		}
 	}
 	decided := plan.DecideConfiguration(want, all, coming)
 	if !touched {
 		known = prepare(decided, slices.Concat(want.Set, decided.Resets), all)
+		if u.ArchivedSettings {
+			known.resets = journal.Settings(want.Set)
+		}
 	}
 	for _, s := range decided.Now {
 		if p := inventory.FindParameter(all, s.Name); p != nil && !p.Current.Known && !p.Next.Known {

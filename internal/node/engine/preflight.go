@@ -166,8 +166,15 @@ func (x *execution) history(u journal.Update) (*step.Failure, error) {
 	const nextStep = "; repair it, then set spec.requests.retry of the node's NodeFirmware to a new value"
 	known := view.Devices[u.UniqueID]
 	cleared := x.job.Clearance().Clears
+	restored := func(what string, last *journal.Failure) *step.Failure { // the job was planned before the restore: nothing failed
+		return &step.Failure{Reason: step.JobRejected, Message: fmt.Sprintf("%s: a person restored other %s in its place in job %s; to have it again, "+
+			"set spec.requests.retry of the node's NodeFirmware to a new value", u.Device, what, last.Job)}
+	}
 	if last := known.SettingsFailure; last != nil && u.Configuration != "" && last.Digest == u.Configuration && !cleared(last.Retry) &&
 		(known.Unhealthy == nil || cleared(known.Unhealthy.Retry)) {
+		if last.Reason == string(plan.ReasonRestored) {
+			return restored("settings", last), nil
+		}
 		return &step.Failure{Reason: step.Quarantined, Settings: true,
 			Message: fmt.Sprintf("%s: these settings failed on it in job %s: %s%s", u.Device, last.Job, last.Message, nextStep)}, nil
 	}
@@ -177,9 +184,8 @@ func (x *execution) history(u journal.Update) (*step.Failure, error) {
 			Message: fmt.Sprintf("%s: job %s left it unhealthy: %s%s", u.Device, bad.Job, bad.Message, nextStep)}, nil
 	case u.Digest == "":
 	case last != nil && last.Reason == string(plan.ReasonRestored) && (last.Digest == u.Digest || last.Digest == "" && last.Version == u.Version) &&
-		!cleared(last.Retry): // the job was planned before the restore: nothing failed
-		return &step.Failure{Reason: step.JobRejected, Message: fmt.Sprintf("%s: a person restored other firmware in its place in job %s; to flash it, "+
-			"set spec.requests.retry of the node's NodeFirmware to a new value", u.Device, last.Job)}, nil
+		!cleared(last.Retry):
+		return restored("firmware", last), nil
 	case last != nil && last.Digest == u.Digest && !cleared(last.Retry):
 		return &step.Failure{Reason: step.Quarantined,
 			Message: fmt.Sprintf("%s: this image failed on it in job %s: %s%s", u.Device, last.Job, last.Message, nextStep)}, nil

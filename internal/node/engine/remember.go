@@ -131,7 +131,10 @@ func (m *memory) committed() {
 				// An earlier job may have written it, and a person's power-cycle activated it.
 				wrote := r.Flashed(u.Device) || d.Attempts != nil && d.Attempts.Digest == u.Digest
 				settings, configured := d.SettingsFailure, d.Configured
-				if u.Configures() {
+				switch {
+				case u.ArchivedSettings:
+					settings, configured = m.displacedSettings(u), nil
+				case u.Configures():
 					settings, configured = nil, m.configured(u)
 				}
 				*d = journal.Device{UniqueID: d.UniqueID, LastApplied: d.LastApplied, SettingsFailure: settings, Configured: configured}
@@ -161,6 +164,17 @@ func (m *memory) displaced(u journal.Update) *journal.Failure {
 	return &journal.Failure{
 		Version: u.Desired.Version, Digest: u.Desired.Digest, Reason: string(plan.ReasonRestored),
 		Message: u.Version + " was restored in its place", Job: m.job.Name, Time: m.now, Retry: m.job.Retry,
+	}
+}
+
+// displacedSettings is displaced for the settings that are declared for the device; nil where none are.
+func (m *memory) displacedSettings(u journal.Update) *journal.Failure {
+	if u.Configuration == "" {
+		return nil
+	}
+	return &journal.Failure{
+		Digest: u.Configuration, Reason: string(plan.ReasonRestored), Message: "the settings of " + u.Archived + " were restored in their place",
+		Job: m.job.Name, Time: m.now, Retry: m.job.Retry,
 	}
 }
 
@@ -260,7 +274,7 @@ func blamedSettings(job journal.Job, f step.Failure) []journal.Update {
 		alone := u.Digest == "" || f.Settings
 		at := u.Device == f.Device
 		switch {
-		case u.Configuration == "", repeating[f.Reason] && at:
+		case u.Configuration == "", u.ArchivedSettings, repeating[f.Reason] && at:
 		case f.Settings && at:
 			out = append(out, u)
 		case len(f.Blames) > 0:

@@ -314,3 +314,74 @@ func TestBackupRefusesWhatAFailedJobLeft(t *testing.T) {
 		assert.Equal(t, step.MaintenanceReady, m.Window.Phase)
 	})
 }
+
+// The settings of the archive come back with its firmware, in the same transaction, and stay until a person asks for those that are declared.
+func TestRestoreBringsSettingsBackToo(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		volatile := number("RT", "1", inventory.ActivateNone)
+		volatile.Volatile = true
+		m.Sim.Give("nic0", number("VFS", "4", inventory.ActivateReboot), number("MORE", "7", inventory.ActivateReboot), volatile)
+		update := told(m.Job("update", id), journal.Setting{Name: "VFS", Value: "8"})
+		update.Updates[0].Configuration = "sha256:declared"
+		requireComplete(t, m, m.Run(update), "update")
+		assert.Equal(t, []archive.Setting{{Name: "MORE", Value: "7"}, {Name: "VFS", Value: "4"}}, entries(m)[0].Manifest.Settings)
+		m.Sim.Tell("nic0", "MORE", "9")
+
+		j := restore(m, "restore", id, "1.0")
+		j.Updates[0].ArchivedSettings, j.Updates[0].Configuration = true, "sha256:declared"
+		j.Record = engine.NewRecord(plan.Catalog{}, j.Updates)
+		view := m.Run(j)
+		require.Equal(t, step.Complete, view.Job("uid-restore").Record.Outcome, "%+v", view.Job("uid-restore").Record.Failure)
+		assert.Equal(t, "4", current(m, id, "VFS"))
+		assert.Equal(t, "7", current(m, id, "MORE"))
+		assert.Equal(t, 2, m.Sim.Count(drivertest.OpReboot, ""), "one for the update and one for the restore")
+		assert.Equal(t, string(plan.ReasonRestored), view.Devices["nic0"].SettingsFailure.Reason)
+		assert.Nil(t, view.Devices["nic0"].Configured)
+
+		again := settingsOnly(m, "again", id, journal.Setting{Name: "VFS", Value: "8"})
+		again.Updates[0].Configuration = "sha256:declared"
+		failed := requireFailed(t, m.Run(again), "again", step.JobRejected, false)
+		assert.Contains(t, failed.Record.Failure.Message, "a person restored other settings in its place in job restore")
+	})
+}
+
+// TestOnTheGoodImageOnlySettingsComeBack proves R002-50.
+func TestOnTheGoodImageOnlySettingsComeBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("VFS", "4", inventory.ActivateReboot), number("MORE", "7", inventory.ActivateReboot))
+		require.Equal(t, step.Complete, m.Run(backup("backup", id)).Job("uid-backup").Record.Outcome)
+		before, _ := m.Sim.Parameters(t.Context(), id)
+		m.Sim.Tell("nic0", "VFS", "9")
+		m.Sim.Tell("nic0", "MORE", "1")
+		m.Sim.Reboot()
+		require.Equal(t, "9", current(m, id, "VFS"))
+		reboots := m.Sim.Count(drivertest.OpReboot, "")
+
+		j := restore(m, "restore", id, "1.0")
+		j.Updates[0].ArchivedSettings = true
+		j.Record = engine.NewRecord(plan.Catalog{}, j.Updates)
+		view := m.Run(j)
+		require.Equal(t, step.Complete, view.Job("uid-restore").Record.Outcome, "%+v", view.Job("uid-restore").Record.Failure)
+		after, _ := m.Sim.Parameters(t.Context(), id)
+		assert.Equal(t, before, after)
+		assert.Zero(t, m.Sim.Count(drivertest.OpWrite, "nic0"), "the image is there already")
+		assert.Equal(t, reboots+1, m.Sim.Count(drivertest.OpReboot, ""))
+	})
+}
+
+// Of what a job left that no health gate found good, the archive has what the device had before.
+func TestArchivedSettingsAreThoseThatWereGood(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("VFS", "8", inventory.ActivateReboot), number("MORE", "7", inventory.ActivateReboot))
+		j, err := journal.Open(m.Dir)
+		require.NoError(t, err)
+		require.NoError(t, j.Save(journal.Job{Name: "earlier", UID: "uid-earlier", Record: step.Record{Outcome: step.Complete}},
+			journal.Device{UniqueID: "nic0", GoodSettings: []journal.Setting{{Name: "VFS", Value: "4"}}}))
+		require.NoError(t, j.Close())
+		require.Equal(t, step.Complete, m.Run(backup("backup", id)).Job("uid-backup").Record.Outcome)
+		assert.Equal(t, []archive.Setting{{Name: "MORE", Value: "7"}, {Name: "VFS", Value: "4"}}, entries(m)[0].Manifest.Settings)
+	})
+}

@@ -220,6 +220,9 @@ func (x *execution) keep(ctx context.Context, d inventory.Device, ret *step.Retu
 	if err != nil {
 		return err
 	}
+	if m.Settings, err = x.settingsToKeep(ctx, d); err != nil {
+		return err
+	}
 	return x.cfg.Archive.Keep(ctx, m, fill)
 }
 

@@ -60,6 +60,9 @@ func restores(f state) ([]journal.Update, *step.Failure) {
 			Name: u.Name, UniqueID: d.Status.UniqueID, Version: string(m.Version), Digest: v1alpha1.Digest(m.Digest),
 		}, d)
 		next.Archived, next.AllowDowngrade, next.Origin, next.Desired = e.Name, true, nil, displaced(d, m.Version)
+		if next.ArchivedSettings = len(m.Settings) > 0; next.ArchivedSettings && d.Spec.Configuration != nil {
+			next.Configuration = string(d.Spec.Configuration.Digest())
+		}
 		out = append(out, next)
 	}
 	return out, f.leavesBehind()

@@ -234,3 +234,22 @@ func TestJobsOfPersonsAreForDevicesOfTheNode(t *testing.T) {
 	_, failure = backups(state{object: restoring().object})
 	require.NotNil(t, failure)
 }
+
+// The settings of the entry come back with its image, in place of those that are declared.
+func TestRestoreTakesTheSettingsOfTheEntry(t *testing.T) {
+	f := restoring(v1alpha1.TaskDevice{Name: "nic-a"})
+	got, failure := restores(f)
+	require.Nil(t, failure)
+	assert.False(t, got[0].ArchivedSettings)
+
+	f.entries[1].Manifest.Settings = []archive.Setting{{Name: "NUM_OF_VFS", Value: "4"}}
+	got, _ = restores(f)
+	assert.True(t, got[0].ArchivedSettings && got[0].Configures())
+	assert.Empty(t, got[0].Configuration)
+
+	d := f.devices["nic-a"]
+	d.Spec.Configuration = &v1alpha1.DesiredConfiguration{Policy: v1alpha1.PolicyApply, Settings: v1alpha1.Settings{NumVFs: new(int32)}}
+	f.devices["nic-a"] = d
+	got, _ = restores(f)
+	assert.Equal(t, string(d.Spec.Configuration.Digest()), got[0].Configuration)
+}

@@ -59,6 +59,7 @@ func facts(s engine.Snapshot, node string) status.JobFacts {
 		Outcome: r.Outcome, Failure: r.Failure, Held: s.Job.Held(), Look: s.Look, Node: node, Released: r.Released,
 		SupersededBy: s.Job.SupersededBy, Summary: summary(s.Job), Slow: slow(s.Job), Rollback: r.Rollback, Overdue: s.Overdue,
 	}
+	f.SettingsOnly = len(s.Job.Updates) > 0 && !slices.ContainsFunc(s.Job.Updates, func(u journal.Update) bool { return !u.Configures() || u.Version != "" })
 	if c := s.Cancelling; c != nil {
 		f.Cancelling, f.CancelForce, f.GraceUntil = c.Reason, c.Force, c.Until
 	}

@@ -119,7 +119,7 @@ type Update struct {
 	ResetUnlisted bool      `json:"resetUnlisted,omitempty"`
 	// Configuration is the digest of both, by which they are known when they fail; empty in local mode.
 	Configuration string `json:"configuration,omitempty"`
-	// Resets are those others with their defaults, and Before is what the device had, which a rollback gives back. Both are known once the
+	// Resets are those others with their defaults, or those of the archive, and Before is what the device had, which a rollback gives back. Both are known once the
 	// preflight is settled.
 	Resets []Setting `json:"resets,omitempty"`
 	Before []Setting `json:"before,omitempty"`
@@ -127,12 +127,16 @@ type Update struct {
 	Origin []Origin `json:"origin,omitempty"`
 	// Archived is the entry of the archive that holds the image, for an update that restores it; empty where a source has the image.
 	Archived string `json:"archived,omitempty"`
+	// ArchivedSettings says that the settings of that entry come back too.
+	ArchivedSettings bool `json:"archivedSettings,omitempty"`
 	// Desired is what would be flashed over the restored image; nil for nothing.
 	Desired *Desired `json:"desired,omitempty"`
 }
 
 // Configures reports whether the device gets settings.
-func (u Update) Configures() bool { return len(u.Settings) > 0 || u.ResetUnlisted }
+func (u Update) Configures() bool {
+	return len(u.Settings) > 0 || u.ResetUnlisted || u.ArchivedSettings
+}
 
 // Setting is one setting of a device.
 type Setting struct {

@@ -3,7 +3,8 @@ package mutate
 // settings are defects in what devices are told, and in what they get back.
 func settings() []Mutant {
 	const decide, engine = "pkg/step/configure.go", "internal/node/engine/configure.go"
-	tests := []string{"internal/node/engine"}
+	const again = "internal/node/discovery/again.go"
+	tests, scans := []string{"internal/node/engine"}, []string{"internal/node/discovery"}
 	const run = "Setting|Parameter|Volatile|GivenBack|Waits|Storing|GoodSettings|LostSettings|ReadOnce"
 	return []Mutant{
 		{What: "a value that waits behind the one in force is left", File: "pkg/inventory/setting.go", Packages: tests, Run: run,
@@ -37,5 +38,18 @@ func settings() []Mutant {
 		{What: "keeping a value in force costs its activation", File: "pkg/plan/configuration.go",
 			Old: "needs = inventory.ActivateNone", New: "needs = p.Needs"},
 		{What: "a name that nothing brings is let through", File: "pkg/plan/configuration.go", Old: "if p != nil || !firmwareComing {", New: "if p != nil || firmwareComing {"},
+		{What: "a setting that needs a reset is changed on a node in service", File: engine, Packages: tests, Run: "Quiet",
+			Old: "has.Quiet && p.NeedsFor(s.Value) == inventory.ActivateNone && ", New: "has.Quiet && "},
+		{What: "a setting that interrupts the link is changed on a node in service", File: engine, Packages: tests, Run: "Quiet", Old: " && !p.Disturbs", New: ""},
+		{What: "firmware is written on a node in service", File: "pkg/step/host.go", Packages: tests, Run: "Quiet", Old: "if u.Version != \"\" || !dev.answers()", New: "if !dev.answers()"},
+		{What: "a node in service is held", File: "pkg/step/apply.go", Packages: tests, Run: "Quiet", Old: "held.Held = !r.InService", New: "held.Held = true"},
+		{What: "what no gate found good is given again after a boot", File: again, Packages: scans, Run: "Given", Old: "good == nil || good.Digest != now.Digest", New: "good == nil"},
+		{What: "a value is fought over with another program", File: again, Packages: scans, Run: "Given", Old: " || !d.isFirst(device.UniqueID, now)", New: ""},
+		{What: "settings are given while a job has the node", File: again, Packages: scans, Run: "Given", Old: "err != nil || view.Active() != nil", New: "err != nil"},
+		{What: "what a failed job left is archived as good", File: "internal/node/engine/kept.go", Packages: tests, Run: "Archived",
+			Old: "plain(view.Devices[d.UniqueID].GoodSettings)...", New: "nil..."},
+		{What: "archived settings do not come back", File: "internal/node/job/restore.go", Run: "Settings", Old: "len(m.Settings) > 0;", New: "len(m.Settings) < 0;"},
+		{What: "what was restored is configured over again", File: "internal/node/engine/remember.go", Packages: tests, Run: "Restore",
+			Old: "m.displacedSettings(u), nil", New: "nil, nil"},
 	}
 }
