@@ -62,12 +62,12 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 func templatesInUse() []client.Object {
 	done, failing, fresh := validTemplate(), validTemplate(), validTemplate()
 	done.Status = v1alpha1.TemplateStatus{
-		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 6, UpToDate: 6}, Devices: v1alpha1.TemplateDevices{Matched: 18, UpToDate: 18},
+		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 6, UpToDate: 6, Baselines: 1}, Devices: v1alpha1.TemplateDevices{Matched: 18, UpToDate: 18},
 		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "18 of 18 devices run their firmware"),
 	}
 	failing.Name = "storage"
 	failing.Status = v1alpha1.TemplateStatus{
-		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 40, UpToDate: 33, OutOfDate: 6},
+		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 40, UpToDate: 33, OutOfDate: 6, Baselines: 2},
 		Devices:    v1alpha1.TemplateDevices{Matched: 322, UpToDate: 312, OutOfDate: 8, Failed: 1, Conflicting: 2},
 		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "312 of 320 devices run their firmware; 1 failed"),
 	}
@@ -78,12 +78,12 @@ func templatesInUse() []client.Object {
 func configurationsInUse() []client.Object {
 	done, failing, fresh := validConfiguration(), validConfiguration(), validConfiguration()
 	done.Status = v1alpha1.TemplateStatus{
-		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 6, UpToDate: 6}, Devices: v1alpha1.TemplateDevices{Matched: 12, UpToDate: 12},
+		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 6, UpToDate: 6, Baselines: 1}, Devices: v1alpha1.TemplateDevices{Matched: 12, UpToDate: 12},
 		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "12 of 12 assigned devices have the desired settings."),
 	}
 	failing.Name = "bios"
 	failing.Status = v1alpha1.TemplateStatus{
-		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 40, UpToDate: 33, OutOfDate: 6},
+		ObservedGeneration: 1, Nodes: v1alpha1.TemplateNodes{Selected: 40, UpToDate: 33, OutOfDate: 6, Baselines: 2},
 		Devices:    v1alpha1.TemplateDevices{Matched: 40, UpToDate: 33, OutOfDate: 6, Failed: 1, Conflicting: 1},
 		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "33 of 39 assigned devices have the desired settings, 5 devices are in progress."),
 	}
@@ -155,7 +155,7 @@ func nodesInUse() []client.Object {
 	idle, working := validNodeFirmware(), validNodeFirmware()
 	lenovo := &v1alpha1.Machine{Vendor: "Lenovo", Model: "7X21", SerialNumber: "J300ABCD"}
 	idle.Status = v1alpha1.NodeFirmwareStatus{
-		ObservedGeneration: 1, Machine: lenovo, BIOSVersion: "2.61.1", LastScanTime: &someTime,
+		ObservedGeneration: 1, Machine: lenovo, BIOSVersion: "2.61.1", Baseline: "9f2c4e1a7b3d5566", LastScanTime: &someTime,
 		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonUpToDate, "6 of 6 devices run their firmware"),
 	}
 	working.Name = "gpu-018"

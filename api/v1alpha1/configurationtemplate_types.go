@@ -180,6 +180,7 @@ func SettingsVersion(d Digest) string { return "settings " + ImageHash(d)[:min(l
 // +kubebuilder:printcolumn:name="Selected",type=integer,JSONPath=`.status.nodes.selected`
 // +kubebuilder:printcolumn:name="Up-To-Date",type=integer,JSONPath=`.status.nodes.upToDate`
 // +kubebuilder:printcolumn:name="Out-Of-Date",type=integer,JSONPath=`.status.nodes.outOfDate`
+// +kubebuilder:printcolumn:name="Baselines",type=integer,JSONPath=`.status.nodes.baselines`,priority=1
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.devices.failed`,priority=1
 // +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.devices.conflicting`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`

@@ -125,6 +125,11 @@ type TemplateNodes struct {
 	// outOfDate nodes have a device of the outOfDate ones.
 	// +optional
 	OutOfDate int32 `json:"outOfDate"`
+	// baselines are the different ones of selected nodes of one machine model; of several models, those of the one with the most. 1 says that
+	// nodes of one model are equal, and 0 that no baseline is known. Otherwise Ready says which nodes differ from the others, and in what, once
+	// nothing else is to be said.
+	// +optional
+	Baselines int32 `json:"baselines"`
 }
 
 // TemplateDevices counts devices. Those that are neither upToDate nor outOfDate match but are not the template's: a pin decides them,
@@ -160,6 +165,7 @@ type TemplateDevices struct {
 // +kubebuilder:printcolumn:name="Selected",type=integer,JSONPath=`.status.nodes.selected`
 // +kubebuilder:printcolumn:name="Up-To-Date",type=integer,JSONPath=`.status.nodes.upToDate`
 // +kubebuilder:printcolumn:name="Out-Of-Date",type=integer,JSONPath=`.status.nodes.outOfDate`
+// +kubebuilder:printcolumn:name="Baselines",type=integer,JSONPath=`.status.nodes.baselines`,priority=1
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.devices.failed`,priority=1
 // +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.devices.conflicting`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`

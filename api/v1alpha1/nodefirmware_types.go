@@ -82,6 +82,13 @@ type NodeFirmwareStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	BIOSVersion string `json:"biosVersion,omitempty"`
+	// baseline stands for what the machine is: its vendor and model, and of each device the class, the model, the board, the running firmware and
+	// the values of the settings that a template or pin declares. Nodes with one baseline are equal, whatever their serial numbers, addresses
+	// and names are. As 16 hexadecimal digits of a hash. Absent while the last scan could not read all of that.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
+	Baseline string `json:"baseline,omitempty"`
 	// requests are the last requests that the node has answered; one that is removed from the spec stays. scan is there when a scan that
 	// began after the request is published. While a failed job holds the node, retry and release are those that were in force when the
 	// hold began; otherwise they are answered at once. adopt is written by the operator.
@@ -179,6 +186,7 @@ type CurrentStep struct {
 // +kubebuilder:resource:scope=Cluster,shortName=nfw,categories=firmware
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.status.machine.model`
 // +kubebuilder:printcolumn:name="BIOS",type=string,JSONPath=`.status.biosVersion`
+// +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.status.baseline`
 // +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.currentStep.name`
 // +kubebuilder:printcolumn:name="Held",type=string,JSONPath=`.status.heldBy`,priority=1
 // +kubebuilder:printcolumn:name="Last Scan",type=date,JSONPath=`.status.lastScanTime`,priority=1

@@ -4,10 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/baseline"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -25,8 +22,8 @@ var errDiffers = errors.New("something differs")
 func (s *session) diffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "diff NODE OTHER",
-		Short:   "Compare the hardware and the firmware of two nodes",
-		Long:    "Compare the hardware and the firmware of two nodes: what differs in what they have, run and should run. What could not be read is unknown, and counts as a difference. The exit code is 0 where nothing differs, and 2 where something does.",
+		Short:   "Compare the hardware, firmware and settings of two nodes",
+		Long:    "Compare the hardware, the firmware and the declared settings of two nodes: what differs in what they have, run and should run, whatever the order of equal devices is. What could not be read is unknown, and counts as a difference. The exit code is 0 where nothing differs, and 2 where something does.",
 		Example: "  kubectl firmware diff gpu-017 gpu-018",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -87,81 +84,51 @@ func (d *Difference) text(p page) error {
 
 func differenceOf(ctx context.Context, api client.Reader, names ...string) (*Difference, error) {
 	out := &Difference{TypeMeta: metav1.TypeMeta{APIVersion: resultVersion, Kind: "Difference"}, Rows: []Differs{}}
-	var facts []map[string]compared
-	var absent []compared
+	var machines, absent []string
+	var contents [][]baseline.Device
 	for _, name := range names {
 		n, err := object[*v1alpha1.NodeFirmware](ctx, api, "node", name)
 		if err != nil {
 			return nil, err
 		}
 		g := &gathering{ctx: ctx, api: api}
-		var devices []*v1alpha1.NodeDevice
-		g.eachDevice(n.Name, func(d *v1alpha1.NodeDevice) { devices = append(devices, d) })
+		var devices []baseline.Device
+		g.eachDevice(n.Name, func(d *v1alpha1.NodeDevice) { devices = append(devices, contentsOf(d)) })
 		if g.err != nil {
 			return nil, g.err
 		}
-		without := compared{}
+		machine, without := "", ""
 		if n.Status.LastScanTime == nil && n.Status.Machine == nil { // what nobody has looked for is not missing
-			without = unknown
+			machine, without = unknown, unknown
 		}
-		out.Nodes, facts, absent = append(out.Nodes, n.Name), append(facts, inventoryOf(n, devices)), append(absent, without)
+		if m := n.Status.Machine; m != nil {
+			machine = m.Vendor + " " + m.Model
+		}
+		out.Nodes, machines, absent, contents = append(out.Nodes, n.Name), append(machines, machine), append(absent, without), append(contents, devices)
 	}
-	all := maps.Clone(facts[0])
-	maps.Copy(all, facts[1])
-	for what := range all {
-		a, has := facts[0][what]
-		if !has {
-			a = absent[0]
-		}
-		b, has := facts[1][what]
-		if !has {
-			b = absent[1]
-		}
-		if a.says != b.says || a.unknown || b.unknown {
-			out.Rows = append(out.Rows, Differs{what, []string{a.says, b.says}})
-		}
+	for _, d := range baseline.Compare(contents[0], contents[1]) {
+		out.Rows = append(out.Rows, Differs{d.What, []string{cmp.Or(d.Has, absent[0]), cmp.Or(d.Other, absent[1])}})
 	}
-	slices.SortFunc(out.Rows, func(a, b Differs) int { return cmp.Compare(a.What, b.What) })
+	if machines[0] != machines[1] {
+		out.Rows = append(out.Rows, Differs{"machine", machines})
+	}
 	return out, nil
 }
 
-// compared is what one node has of something.
-type compared struct {
-	says string
-	// unknown says that it could not be read, so that nobody knows whether it is the same.
-	unknown bool
-}
+const unknown = "unknown"
 
-var unknown = compared{"unknown", true}
-
-// inventoryOf is what can be compared of a node: its machine, and each device by its model and, of several of one model, its place in order of
-// PCI address. Versions are the same where they are for the operator.
-func inventoryOf(n *v1alpha1.NodeFirmware, devices []*v1alpha1.NodeDevice) map[string]compared {
-	out := map[string]compared{}
-	if m := n.Status.Machine; m != nil {
-		out["machine"] = compared{says: m.Vendor + " " + m.Model}
+// contentsOf is what counts of a device, with what is to be said of its firmware. Versions are the same where they are for the operator.
+func contentsOf(d *v1alpha1.NodeDevice) baseline.Device {
+	out := baseline.DeviceOf(&d.Status)
+	runs := out.Firmware
+	switch {
+	case runs == "":
+		out.Unknown, out.Firmware = true, unknown
+	case match.Unread(d):
+		out.Unknown, out.Firmware = true, "unknown, was "+runs
 	}
-	slices.SortFunc(devices, func(a, b *v1alpha1.NodeDevice) int {
-		return cmp.Or(cmp.Compare(a.Status.PCIAddress, b.Status.PCIAddress), cmp.Compare(a.Name, b.Name))
-	})
-	seen := map[string]int{}
-	for _, d := range devices {
-		what := strings.TrimSpace(fmt.Sprintf("%s %s", d.Status.Class, d.Status.Model))
-		if seen[what]++; seen[what] > 1 {
-			what = fmt.Sprintf("%s #%d", what, seen[what])
-		}
-		runs := inventory.NormalizeVersion(d.Status.Running())
-		is := compared{says: string(runs)}
-		switch {
-		case runs == "":
-			is = unknown
-		case match.Unread(d):
-			is = compared{"unknown, was " + string(runs), true}
-		}
-		if f := d.Spec.Firmware; f != nil && inventory.NormalizeVersion(f.Version) != runs {
-			is.says += ", should run " + string(inventory.NormalizeVersion(f.Version))
-		}
-		out[what] = is
+	if f := d.Spec.Firmware; f != nil && string(inventory.NormalizeVersion(f.Version)) != runs {
+		out.Firmware += ", should run " + string(inventory.NormalizeVersion(f.Version))
 	}
 	return out
 }

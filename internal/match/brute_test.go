@@ -1,12 +1,14 @@
 package match
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/baseline"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -64,7 +66,41 @@ func (w *world) bruteNodes(v view, c *Template, name string) {
 			}
 		}
 	}
+	w.bruteBaselines(c, &t)
 	v.tallies[name] = t
+}
+
+// bruteBaselines compares each node with those of its machine model that have the baseline of most, or that of the first node of as many.
+func (w *world) bruteBaselines(c *Template, t *Tally) {
+	with := map[string]map[string][]string{} // nodes in order by machine model and baseline
+	for _, node := range slices.Sorted(maps.Keys(w.nodes)) {
+		if f := w.firmwares[node]; f != nil && f.Status.Baseline != "" && w.chosen(c, node) {
+			model, _ := w.machine(node)
+			if with[model] == nil {
+				with[model] = map[string][]string{}
+			}
+			with[model][f.Status.Baseline] = append(with[model][f.Status.Baseline], node)
+		}
+	}
+	contents := func(node string) (out []baseline.Device) {
+		for _, d := range w.devices {
+			if d.Spec.NodeName == node {
+				out = append(out, baseline.DeviceOf(&d.Status))
+			}
+		}
+		return out
+	}
+	for _, all := range with {
+		t.Baselines = max(t.Baselines, int32(len(all)))
+		most := slices.MinFunc(slices.Collect(maps.Values(all)), func(a, b []string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a[0], b[0])) })
+		for _, nodes := range all {
+			if nodes[0] != most[0] {
+				t.NodesUnlike += int32(len(nodes))
+				t.Unlike = append(t.Unlike, Unlike{int32(len(nodes)), nodes[0], most[0], baseline.Compare(contents(nodes[0]), contents(most[0]))})
+			}
+		}
+	}
+	slices.SortFunc(t.Unlike, func(a, b Unlike) int { return cmp.Compare(a.Node, b.Node) })
 }
 
 func (w *world) machine(node string) (model string, known bool) {

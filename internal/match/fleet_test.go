@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/baseline"
 )
 
 // pool is a fleet whose machines have one card each. It acts on every decision as the controller does. A node with work
@@ -143,6 +144,58 @@ func (p *pool) all() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// R003-3: the template counts baselines, and says in what the few nodes that differ do.
+func TestATemplateNamesTheNodesThatDiffer(t *testing.T) {
+	p := newPool(t, 500)
+	machine := func(i int, model, baseline string) Affected {
+		name := fmt.Sprintf("n%d", i)
+		return p.ix.SetNodeFirmware(&v1alpha1.NodeFirmware{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("nfw-" + name), Generation: 1},
+			Status:     v1alpha1.NodeFirmwareStatus{Machine: &v1alpha1.Machine{Vendor: "Lenovo", Model: model}, Baseline: baseline},
+		})
+	}
+	tally := func() Tally {
+		out, _ := p.ix.Tally(Ref{v1alpha1.OriginTemplate, "t"})
+		return out
+	}
+	assert.Zero(t, tally().Baselines, "nobody has reported one")
+	for i := range 400 {
+		machine(i, "7X21", "a")
+	}
+	for i := 400; i < 500; i++ {
+		machine(i, "R650", "b")
+	}
+	assert.Equal(t, int32(1), tally().Baselines, "nodes of one model are equal")
+	assert.Zero(t, tally().NodesUnlike)
+
+	machine(17, "7X21", "c")
+	machine(18, "7X21", "c")
+	p.report("n17", "2.0")
+	p.report("n18", "2.0")
+	machine(450, "R650", "d")
+	got := tally()
+	assert.Equal(t, int32(2), got.Baselines)
+	assert.Equal(t, int32(3), got.NodesUnlike)
+	assert.Equal(t, []Unlike{
+		{2, "n17", "n0", []baseline.Difference{{What: "NIC", Has: "2.0", Other: "1.0"}}}, {1, "n450", "n400", nil},
+	}, got.Unlike)
+
+	numVFs := "4"
+	d := p.devices["n450-nic"].DeepCopy()
+	d.Status.Parameters = []v1alpha1.ObservedParameter{{Name: "numVFs", Current: &numVFs}}
+	template := Ref{v1alpha1.OriginTemplate, "t"}
+	assert.Equal(t, []Ref{template}, p.ix.SetDevice(d).Templates, "the device is seen after the baseline")
+	assert.Equal(t, []baseline.Difference{{What: "NIC", Has: "1.0 [numVFs=4]", Other: "1.0"}}, tally().Unlike[1].Differs)
+
+	for _, i := range []int{17, 18} {
+		assert.Equal(t, []Ref{template}, machine(i, "7X21", "").Templates)
+	}
+	assert.Equal(t, int32(1), tally().NodesUnlike, "what is not known is not unlike")
+	assert.Equal(t, []Ref{template}, p.ix.DeleteNodeFirmware("n450").Templates)
+	assert.Equal(t, int32(1), tally().Baselines)
+	assert.Empty(t, p.ix.SetDevice(p.devices["n450-nic"]).Templates, "nobody is compared")
 }
 
 // R004-1, R004-3: in a fleet of 500 that is up to date the 501st node is the only one with work, and it reboots once.

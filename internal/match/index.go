@@ -77,7 +77,9 @@ type node struct {
 	firmwareGeneration int64
 	machineKnown       bool
 	vendor, model      string
-	pins               []*Rule
+	// baseline is empty where it is not known.
+	baseline string
+	pins     []*Rule
 	// met says for each of the pins how many of the devices it concerns.
 	met []met
 	// scanned says that the daemon has reported a complete scan.
@@ -105,6 +107,8 @@ type template struct {
 	counts Counts
 	// perNode counts the devices that what the template says is in effect for, on each node that has any.
 	perNode map[*node]inEffect
+	// compared says that the last tally names what nodes have and others have not.
+	compared bool
 
 	matched, assigned, conflicting, blocked, failed, restored *firsts
 }
@@ -121,6 +125,7 @@ type device struct {
 	// configured are the settings that are assigned; nil for none.
 	configured *Configured
 	observed   observed
+	parameters []v1alpha1.ObservedParameter
 	findings   [2]finding
 
 	rules    []*Rule // of FirmwareTemplates that choose the node, in order
@@ -192,6 +197,7 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 		if m := o.Status.Machine; m != nil {
 			next.vendor, next.model = m.Vendor, m.Model
 		}
+		next.baseline = o.Status.Baseline
 		next.scanned = o.Status.LastScanTime != nil
 		next.machineKnown = o.Status.Machine != nil || next.scanned
 		next.found = findingOf(o.Status.Conditions, v1alpha1.ConditionPinsUnmatched)
@@ -205,6 +211,9 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 		if spec {
 			next.pins = PinsOf(o)
 			ix.rename(n, next.pins)
+		}
+		if next.baseline != n.baseline || next.vendor != n.vendor || next.model != n.model {
+			ix.affectChoosing(n, every)
 		}
 		*n = next
 		if spec || machine {
@@ -239,6 +248,7 @@ func (ix *Index) DeleteNodeFirmware(name string) Affected {
 			return
 		}
 		ix.rename(n, nil)
+		ix.affectChoosing(n, every)
 		*n = node{name: n.name, exists: n.exists, labels: n.labels, devices: n.devices, left: n.left}
 		ix.refreshNode(n)
 		ix.forget(n)

@@ -168,7 +168,7 @@ func (w *world) drawFirmware(t *rapid.T, name string, uid types.UID) *v1alpha1.N
 }
 
 func drawFirmwareStatus(t *rapid.T) v1alpha1.NodeFirmwareStatus {
-	var out v1alpha1.NodeFirmwareStatus
+	out := v1alpha1.NodeFirmwareStatus{Baseline: pick(t, []string{"", "b0", "b1"}, "baseline")}
 	switch rapid.IntRange(0, 3).Draw(t, "machine") {
 	case 1, 2:
 		out.Machine = &v1alpha1.Machine{Model: pick(t, []string{"x", "y"}, "machine model")}
@@ -288,6 +288,9 @@ func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.Nod
 	s.Firmware = &v1alpha1.ObservedFirmware{
 		Running: pick(t, someVersions, "running"), Driver: pick(t, []string{"x", "x", "x", ""}, "driver"),
 		VersionFormat: pick(t, []v1alpha1.VersionFormat{"", v1alpha1.VersionFormatDotted}, "format"),
+	}
+	if value := pick(t, []string{"", "4", "8"}, "numVFs"); value != "" {
+		s.Parameters = []v1alpha1.ObservedParameter{{Name: "numVFs", Current: &value}}
 	}
 	if rapid.IntRange(0, 4).Draw(t, "unread") == 0 {
 		s.Conditions = append(s.Conditions, metav1.Condition{

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -19,8 +20,12 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 	findings := [2]finding{
 		findingOf(o.Status.Conditions, v1alpha1.ConditionConflict), findingOf(o.Status.Conditions, v1alpha1.ConditionBlocked),
 	}
-	if !identity && !current && !configured && seen.equal(d.observed) && findings == d.findings {
+	same := sameParameters(o.Status.Parameters, d.parameters)
+	if !identity && !current && !configured && same && seen.equal(d.observed) && findings == d.findings {
 		return
+	}
+	if identity || !same || seen.Running != d.observed.Running {
+		ix.affectCompared(d.node)
 	}
 	compare := current || configured || findings != d.findings
 	bonds := identity || seen.unread != d.observed.unread
@@ -42,7 +47,7 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 		link(ix.byTemplate, next.by().ref(), d)
 		d.configured = next
 	}
-	d.observed, d.findings = seen, findings
+	d.observed, d.findings, d.parameters = seen, findings, o.Status.Parameters
 	if identity {
 		ix.rematch(d)
 		ix.affectUnmatched(d.node)
@@ -60,6 +65,7 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 func (ix *Index) drop(d *device) {
 	ix.tally(d, nil)
 	ix.affectUnmatched(d.node)
+	ix.affectCompared(d.node)
 	ix.affectNaming(d)
 	unlink(ix.byTemplate, templateOf(d.current), d)
 	unlink(ix.byTemplate, d.configured.by().ref(), d)
@@ -117,12 +123,24 @@ func (ix *Index) tally(d *device, next []contribution) {
 
 // affectUnmatched notes the templates that choose the node and match no device: which comes nearest may have changed.
 func (ix *Index) affectUnmatched(n *node) {
+	ix.affectChoosing(n, func(t *template) bool { return t.counts.Matched == 0 })
+}
+
+// affectCompared notes the templates that may name what the node has and others have not.
+func (ix *Index) affectCompared(n *node) {
+	ix.affectChoosing(n, func(t *template) bool { return t.compared })
+}
+
+// affectChoosing notes those of the templates that choose the node.
+func (ix *Index) affectChoosing(n *node, is func(*template) bool) {
 	for _, t := range ix.templates {
-		if _, chosen := t.nodes[n]; chosen && t.counts.Matched == 0 {
+		if _, chosen := t.nodes[n]; chosen && is(t) {
 			ix.affected.templates[t.ref] = struct{}{}
 		}
 	}
 }
+
+func every(*template) bool { return true }
 
 func (ix *Index) refreshUsers(source string) {
 	for d := range maps.Clone(ix.bySource[source]) {
@@ -159,6 +177,12 @@ func unlink[K comparable](by map[K]map[*device]struct{}, name K, d *device) {
 	if len(by[name]) == 0 {
 		delete(by, name)
 	}
+}
+
+func sameParameters(a, b []v1alpha1.ObservedParameter) bool {
+	return slices.EqualFunc(a, b, func(x, y v1alpha1.ObservedParameter) bool {
+		return x.Name == y.Name && ptr.Equal(x.Current, y.Current) && ptr.Equal(x.Next, y.Next)
+	})
 }
 
 // templateOf is the template that firmware comes from; zero where a pin or nothing assigns it.

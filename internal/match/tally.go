@@ -29,6 +29,10 @@ type Tally struct {
 	// NodesApplied are those of Nodes on which each device of Applied and NotApplied is of Applied, and NodesNotApplied
 	// those with a device of NotApplied. The others have neither.
 	NodesApplied, NodesNotApplied int32
+	// Baselines are the different ones of the nodes of one machine model, of that with the most. NodesUnlike have not that of most nodes of
+	// their model, and Unlike are the first of them.
+	Baselines, NodesUnlike int32
+	Unlike                 []Unlike
 	Counts
 	// Devices are the first 50 of Applied and NotApplied in order of name, without those withheld.
 	Devices []string
@@ -243,6 +247,7 @@ func (ix *Index) Tally(ref Ref) (Tally, bool) {
 			out.NodesApplied++
 		}
 	}
+	t.compareNodes(&out)
 	if t.counts.Matched == 0 {
 		out.Nearest = t.nearest()
 	}

@@ -52,10 +52,40 @@ func templateReady(name string, t match.Tally) []Condition {
 		return reconciling(v1alpha1.ReasonNoMatch, noMatch(t)+"  To correct the template: "+wayout.Edit(short(t.Kind), name))
 	}
 	if pinned := t.Matched - t.Applied - t.NotApplied; pinned > 0 {
-		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("%s; pins override it on %s.", applied(t),
-			text.Quantity(int(pinned), "matching device", "matching devices")))
+		return ready(v1alpha1.ReasonSucceeded, joined(fmt.Sprintf("%s; pins override it on %s.", applied(t),
+			text.Quantity(int(pinned), "matching device", "matching devices")), unlike(t)))
 	}
-	return ready(v1alpha1.ReasonSucceeded, applied(t)+".")
+	return ready(v1alpha1.ReasonSucceeded, joined(applied(t)+".", unlike(t)))
+}
+
+// namedDifferences and lengthOfValue bound in what a message says that two nodes differ.
+const namedDifferences, lengthOfValue = 3, 128
+
+// unlike says which nodes are not like most of their machine model, and in what; empty where all are.
+func unlike(t match.Tally) string {
+	if t.NodesUnlike == 0 {
+		return ""
+	}
+	out := []string{text.Quantity(int(t.NodesUnlike), "node differs from most of its machine model.", "nodes differ from most of their machine model.")}
+	for _, u := range t.Unlike {
+		who := u.Node + " differs"
+		if u.Nodes > 1 {
+			who = fmt.Sprintf("%s and %d more like it differ", u.Node, u.Nodes-1)
+		}
+		var in []string
+		for _, d := range u.Differs[:min(len(u.Differs), namedDifferences)] {
+			in = append(in, fmt.Sprintf("%s (%s, not %s)", d.What,
+				text.Clip(cmp.Or(d.Has, "none"), lengthOfValue), text.Clip(cmp.Or(d.Other, "none"), lengthOfValue)))
+		}
+		if more := len(u.Differs) - len(in); more > 0 {
+			in = append(in, fmt.Sprintf("%d more", more))
+		}
+		if len(in) > 0 {
+			who += " from " + u.Like + " in " + strings.Join(in, ", ")
+		}
+		out = append(out, who+".")
+	}
+	return strings.Join(out, " ")
 }
 
 // noMatch says what was looked for and what came nearest.

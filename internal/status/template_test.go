@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/baseline"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 )
 
@@ -29,6 +30,19 @@ func TestTemplateConditions(t *testing.T) {
 		message []string
 	}{
 		{"all run it", match.Tally{Counts: match.Counts{Matched: 2, Applied: 2}}, v1alpha1.ReasonSucceeded, "", []string{"2 of 2 assigned devices"}},
+		{
+			"nodes that differ", match.Tally{Counts: match.Counts{Matched: 2, Applied: 2}, NodesUnlike: 4, Unlike: []match.Unlike{
+				{Nodes: 1, Node: "gpu-017", Like: "gpu-001", Differs: []baseline.Difference{
+					{What: "Disk PM9A3", Has: "7 × GDC5602Q", Other: "8 × GDC5602Q"}, {What: "NIC ConnectX-6 Dx", Other: "22.41.1000"},
+					{What: "NIC E810", Has: "4.40"}, {What: "StorageController PERC", Has: "1", Other: "2"},
+				}},
+				{Nodes: 2, Node: "gpu-044", Like: "gpu-001", Differs: []baseline.Difference{{What: "NIC ConnectX-6 Dx", Has: "22.41.1000 [numVFs=4]", Other: "22.41.1000 [numVFs=8]"}}},
+				{Nodes: 1, Node: "gpu-400", Like: "gpu-001"},
+			}}, v1alpha1.ReasonSucceeded, "",
+			[]string{"2 of 2 assigned devices run the desired firmware. 4 nodes differ from most of their machine model. " +
+				"gpu-017 differs from gpu-001 in Disk PM9A3 (7 × GDC5602Q, not 8 × GDC5602Q), NIC ConnectX-6 Dx (none, not 22.41.1000), NIC E810 (4.40, not none), 1 more. " +
+				"gpu-044 and 1 more like it differ from gpu-001 in NIC ConnectX-6 Dx (22.41.1000 [numVFs=4], not 22.41.1000 [numVFs=8]). gpu-400 differs."},
+		},
 		{"no node yet", match.Tally{}, v1alpha1.ReasonNoMatch, v1alpha1.ConditionReconciling, []string{"No node is selected", "nodeSelector", "machine"}},
 		{"no device of the class", match.Tally{Nodes: 3}, v1alpha1.ReasonNoMatch, v1alpha1.ConditionReconciling, []string{"3 selected nodes", "class", "kubectl get nodedevices"}},
 		{

@@ -54,10 +54,12 @@ func node(o *corev1.Node) {
 	}
 }
 
-// device drops what a port is besides its address, and the values that its parameters have.
+// device drops what a port is besides its address, and the values of its parameters that are stored besides those in force.
 func device(o *v1alpha1.NodeDevice) {
 	s := &o.Status
-	s.Parameters = nil
+	for i := range s.Parameters {
+		parameter(&s.Parameters[i])
+	}
 	for i := range s.Ports {
 		s.Ports[i] = v1alpha1.DevicePort{PCIAddress: s.Ports[i].PCIAddress}
 	}
@@ -86,9 +88,22 @@ func device(o *v1alpha1.NodeDevice) {
 	}
 }
 
+// parameter keeps the value that counts when nodes are compared. Of what stays there are as many copies as texts, and not as devices.
+func parameter(p *v1alpha1.ObservedParameter) {
+	if p.Current != nil {
+		p.Next = nil
+	}
+	for _, value := range []*string{&p.Name, p.Current, p.Next} {
+		if value != nil {
+			share(value)
+		}
+	}
+}
+
 // firmware drops the lists that the daemon keeps for people. When it reported last is all that is kept of the managed fields.
 func firmware(o *v1alpha1.NodeFirmware) {
 	o.Status.Steps = nil
+	share(&o.Status.Baseline)
 	conditions(o.Status.Conditions)
 }
 

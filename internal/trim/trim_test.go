@@ -25,7 +25,7 @@ func TestOnlyTheseFieldsAreDropped(t *testing.T) {
 		want   []string
 	}{
 		"NodeDevice": {&v1alpha1.NodeDevice{}, []string{
-			"metadata.managedFields", "status.parameters", "status.ports.linkType", "status.ports.netDevice",
+			"metadata.managedFields", "status.parameters.next", "status.ports.linkType", "status.ports.netDevice",
 		}},
 		"NodeFirmware":          {&v1alpha1.NodeFirmware{}, []string{"metadata.managedFields", "status.steps"}},
 		"FirmwareJob":           {&v1alpha1.FirmwareJob{}, []string{"metadata.managedFields"}},

@@ -98,7 +98,7 @@ func (r *Reconciler) statusOf(name string, old v1alpha1.TemplateStatus, t match.
 	return v1alpha1.TemplateStatus{
 		ObservedGeneration: t.Generation,
 		Conditions:         status.Template(name, t, old.Conditions, r.now()),
-		Nodes:              v1alpha1.TemplateNodes{Selected: t.Nodes, UpToDate: t.NodesApplied, OutOfDate: t.NodesNotApplied},
+		Nodes:              v1alpha1.TemplateNodes{Selected: t.Nodes, UpToDate: t.NodesApplied, OutOfDate: t.NodesNotApplied, Baselines: t.Baselines},
 		Devices: v1alpha1.TemplateDevices{
 			Matched: t.Matched, UpToDate: t.Applied, OutOfDate: t.NotApplied, Failed: t.Failed, Blocked: t.Blocked, Conflicting: t.Conflicting,
 		},

@@ -99,7 +99,7 @@ func decide(f facts, now time.Time) changes {
 		}
 	}
 	if f.nodeFirmware != nil {
-		c.node = nodeStatus(f, statuses, specs, problems, now)
+		c.node = nodeStatus(f, statuses, specs, problems, f.baseline(cards, statuses, specs, problems), now)
 	}
 	return c
 }
@@ -257,14 +257,14 @@ const (
 
 // nodeStatus is the status of the NodeFirmware, or nil when it needs no change.
 func nodeStatus(
-	f facts, statuses map[string]v1alpha1.NodeDeviceStatus, specs map[string]v1alpha1.NodeDeviceSpec, problems []string, now time.Time,
+	f facts, statuses map[string]v1alpha1.NodeDeviceStatus, specs map[string]v1alpha1.NodeDeviceSpec, problems []string, baseline string, now time.Time,
 ) *v1alpha1.NodeFirmwareStatus {
 	old := f.nodeFirmware.Status
 	out := *old.DeepCopy()
 	out.ObservedGeneration = f.nodeFirmware.Generation
 	out.Machine = machine(f.snapshot.Machine)
 	out.BootID = text.Clip(f.snapshot.BootID, 64)
-	out.BIOSVersion = ""
+	out.Baseline, out.BIOSVersion = baseline, ""
 	report := status.NodeFacts{Node: f.node, Problems: problems, Tools: f.tools, Held: f.records.held, Verdict: f.records.verdictFor(f.snapshot.BootID)}
 	for _, name := range slices.Sorted(maps.Keys(statuses)) {
 		s := statuses[name]

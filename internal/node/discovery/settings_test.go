@@ -140,7 +140,7 @@ func TestAsksForParametersWhereSettingsAreDesired(t *testing.T) {
 		assert.Equal(t, "3 devices found; all 1 with assigned firmware or settings have them.",
 			meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionReady).Message)
 		assert.Empty(t, is.Applied.Digest)
-		assert.LessOrEqual(t, b.written()-writes, 2, "the device, and the node that has one more with something desired")
+		assert.LessOrEqual(t, b.written()-writes, 3, "the device, and the node that has one more with something desired, and then another baseline")
 
 		writes = b.written()
 		time.Sleep(50 * time.Minute)

@@ -337,6 +337,7 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 		assert.Equal(t, int32(3), template.Status.Nodes.UpToDate)
 		assert.Equal(t, int32(15), template.Status.Devices.UpToDate)
 		assert.Zero(t, template.Status.Nodes.OutOfDate)
+		assert.Equal(t, int32(1), template.Status.Nodes.Baselines, "R003-3: the nodes are equal")
 		var nodes corev1.NodeList
 		require.NoError(t, l.admin.List(context.Background(), &nodes))
 		for _, n := range nodes.Items {
