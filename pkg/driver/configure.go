@@ -47,6 +47,13 @@ func (c Configuration) Names() []string {
 	return names
 }
 
+// MaybeConfigurer is a Configurer of which only the installation knows whether it has settings, such as a driver that is declared in a file.
+type MaybeConfigurer interface {
+	Configurer
+	// Configures reports whether it has. Where it has not, its devices have the settings that others have of them.
+	Configures() bool
+}
+
 // Supplement is a Driver of settings that the kernel has of a device, whichever driver reads and writes its firmware, if any does.
 type Supplement interface {
 	// Supplement returns what reads and changes all settings of a device: its own with those that the kernel has. Own is what the driver
@@ -86,7 +93,7 @@ func (s Set) own(d inventory.Device) (Configurer, error) {
 		return nil, err
 	}
 	c, ok := drv.(Configurer)
-	if !ok {
+	if maybe, open := drv.(MaybeConfigurer); !ok || open && !maybe.Configures() {
 		return nil, fmt.Errorf("driver %s reads and changes no settings: %w", drv.Name(), ErrNotSupported)
 	}
 	return c, nil

@@ -233,8 +233,12 @@ func Table() []Tool {
 		},
 		// Tools of the profiles in docs/examples: the profile says which output it understands.
 		{Name: "dmidecode", Product: "dmidecode", Package: "dmidecode"},
+		{Name: "ilorest", Product: "HPE iLOrest"},
 		{Name: "nvmupdate64e", Product: "Intel NVM Update Utility"},
+		{Name: "onecli", Product: "Lenovo XClarity Essentials OneCLI"},
 		{Name: "perccli64", Product: "Dell PERC CLI"},
+		{Name: "racadm", Product: "Dell RACADM"},
+		{Name: "saa", Product: "Supermicro SAA or SUM"},
 		{Name: "storcli64", Product: "Broadcom StorCLI"},
 	}
 }

@@ -138,7 +138,7 @@ func (d drives) Write(_ context.Context, id inventory.Identity, img driver.Image
 	progress(1)
 	path, err := d.file(id, stagedFile)
 	if err == nil {
-		waitWhile(filepath.Join(filepath.Dir(path), busyFile))
+		d.wait(id)
 		err = os.WriteFile(path, content, 0o600)
 	}
 	if err != nil {
@@ -148,8 +148,12 @@ func (d drives) Write(_ context.Context, id inventory.Identity, img driver.Image
 	return inventory.ActivateDeviceReset, nil
 }
 
-// waitWhile waits as long as the file is there. It heeds no context: nothing breaks a write off.
-func waitWhile(busy string) {
+// wait waits as long as the drive is busy. It heeds no context: nothing breaks a write off.
+func (d drives) wait(id inventory.Identity) {
+	busy, err := d.file(id, busyFile)
+	if err != nil {
+		return
+	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
@@ -171,21 +175,22 @@ func (d drives) unlocked(id inventory.Identity) error {
 	return errors.Join(fmt.Errorf("write drive %s: it is locked: %s", id.UniqueID, why), err)
 }
 
-// Activate resets the drive, which makes it run what is staged.
+// Activate resets the drive, which makes it run what is staged, and brings its setting into force.
 func (d drives) Activate(_ context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
 	}
-	_, staged, err := d.read(id)
-	if err != nil || staged == nil {
-		return inventory.ActivateNone, err
-	}
-	from, err := d.file(id, stagedFile)
-	if err != nil {
+	if _, _, err := d.read(id); err != nil {
 		return 0, err
 	}
-	if err := os.Rename(from, filepath.Join(filepath.Dir(from), runningFile)); err != nil {
-		return 0, fmt.Errorf("reset drive %s: %w", id.UniqueID, err)
+	for staged, file := range map[string]string{stagedFile: runningFile, stagedCacheFile: cacheFile} {
+		from, err := d.file(id, staged)
+		if err == nil {
+			err = os.Rename(from, filepath.Join(filepath.Dir(from), file))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, fmt.Errorf("reset drive %s: %w", id.UniqueID, err)
+		}
 	}
 	return inventory.ActivateNone, nil
 }

@@ -131,7 +131,11 @@ func TestExampleConforms(t *testing.T) {
 			FailWrite: func(t *testing.T, stderr string) {
 				require.NoError(t, os.WriteFile(b.file(lockedFile), []byte(stderr), 0o600))
 			},
-			LieWrite:  func(t *testing.T) { require.NoError(t, os.Symlink("/dev/null", b.file(stagedFile))) },
+			LieWrite: func(t *testing.T) {
+				for _, file := range []string{stagedFile, stagedCacheFile} {
+					require.NoError(t, os.Symlink("/dev/null", b.file(file)))
+				}
+			},
 			HangWrite: b.hang,
 			WriteRunning: func(t *testing.T, lock string) bool {
 				running, err := b.runner.WriteRunning(lock)
@@ -140,14 +144,28 @@ func TestExampleConforms(t *testing.T) {
 			},
 			FailRead: func(t *testing.T) { require.NoError(t, os.Truncate(b.file(runningFile), 500)) },
 			Stored:   b.stored,
+			Settings: &drivertest.Settings{
+				Set:     []inventory.Setting{{Name: writeCache, Value: "Off"}},
+				Misfits: []inventory.Setting{{Name: writeCache, Value: "Maybe"}},
+				Stored: func(t *testing.T, _ string) string {
+					d := drives{filepath.Join(b.dir, "drives")}
+					inForce, err := d.value(drive, cacheFile, inventory.Read("On"))
+					require.NoError(t, err)
+					value, err := d.value(drive, stagedCacheFile, inForce)
+					require.NoError(t, err)
+					return value.Value
+				},
+			},
 		}
 	})
 }
 
 func (b *bench) reset(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat(b.file(stagedFile)); err == nil {
-		require.NoError(t, os.Rename(b.file(stagedFile), b.file(runningFile)))
+	for staged, file := range map[string]string{stagedFile: runningFile, stagedCacheFile: cacheFile} {
+		if _, err := os.Stat(b.file(staged)); err == nil {
+			require.NoError(t, os.Rename(b.file(staged), b.file(file)))
+		}
 	}
 }
 

@@ -138,10 +138,10 @@ func testSet(t *testing.T, h Harness) {
 	for _, s := range h.Settings.Set {
 		was, p := inventory.FindParameter(before, s.Name), inventory.FindParameter(h.parameters(t), s.Name)
 		assert.False(t, was.Stores(s.Value))
-		assert.True(t, p.Stores(s.Value), "%s stores %s", s.Name, p.Next)
+		assert.True(t, p.Stores(s.Value) || !p.Next.Known, "%s stores %s", s.Name, p.Next)
 		assert.LessOrEqual(t, p.Needs, need)
 		assert.LessOrEqual(t, was.Needs, need, "a change of it costs what was said before")
-		assert.Equal(t, p.Needs != inventory.ActivateNone && p.Current.Known, p.Pending())
+		assert.Equal(t, p.Needs != inventory.ActivateNone && p.Current.Known && p.Next.Known, p.Pending())
 	}
 	h.activate(t, need)
 	h.activate(t, h.configure(t, h.set())) // what a boot took away is given again
@@ -157,7 +157,7 @@ func testSetLasts(t *testing.T, h Harness) {
 	h.Reboot(t)
 	for _, s := range h.Settings.Set {
 		p := inventory.FindParameter(h.parameters(t), s.Name)
-		assert.Equal(t, !p.Volatile, p.Stores(s.Value), s.Name)
+		assert.Equal(t, !p.Volatile, p.Stores(s.Value) || !p.Next.Known && p.Runs(s.Value), s.Name)
 	}
 }
 
@@ -168,6 +168,10 @@ func testSetTwice(t *testing.T, h Harness) {
 		if p := inventory.FindParameter(before, s.Name); p != nil && !p.Current.Known {
 			assert.GreaterOrEqual(t, need, p.Needs, "%s was written, and nothing says that it is in force", s.Name)
 		}
+	}
+	if !inventory.FindParameter(before, h.Settings.Set[0].Name).Next.Known {
+		assert.Equal(t, need, h.configure(t, h.set()), "what a device does not say is written again, which is harmless")
+		return
 	}
 	h.FailWrite(t, "a second write")
 	again, err := h.configurer().Configure(t.Context(), h.ID, h.set())
@@ -180,6 +184,9 @@ func testSetTwice(t *testing.T, h Harness) {
 func testSetBack(t *testing.T, h Harness) {
 	before := h.parameters(t)
 	stored := h.stored(t)
+	if len(inventory.Undo(h.Settings.Set, before)) == 0 {
+		t.Skip("the device does not say what it stores")
+	}
 	h.activate(t, h.configure(t, h.set()))
 	h.activate(t, h.configure(t, driver.Configuration{Set: inventory.Undo(h.Settings.Set, before)}))
 	assert.Equal(t, stored, h.stored(t))
@@ -195,7 +202,7 @@ func testReset(t *testing.T, h Harness) {
 		}
 		h.activate(t, h.configure(t, driver.Configuration{Set: []inventory.Setting{{Name: p.Name, Value: p.Default.Value}}}))
 		after := inventory.FindParameter(h.parameters(t, name), name)
-		assert.True(t, after.Stores(p.Default.Value), "%s stores %s", p.Name, after.Next)
+		assert.True(t, after.Stores(p.Default.Value) || !after.Next.Known && after.Runs(p.Default.Value), "%s stores %s", p.Name, after.Next)
 		assert.False(t, after.Pending())
 	}
 }

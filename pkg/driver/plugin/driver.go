@@ -26,6 +26,7 @@ const (
 	infoTimeout    = 10 * time.Second
 	inspectTimeout = 25 * time.Second
 	checkTimeout   = 5 * time.Minute
+	settingTimeout = 5 * time.Minute
 	archiveTimeout = 30 * time.Minute
 )
 
@@ -39,6 +40,8 @@ var (
 	_ driver.Driver   = (*Driver)(nil)
 	_ driver.Archiver = (*Driver)(nil)
 	_ driver.Reverter = (*Driver)(nil)
+
+	_ driver.MaybeConfigurer = (*Driver)(nil)
 )
 
 // Name is the plugin's name, empty while the place has no plugin.
@@ -137,6 +140,34 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 // Revert lets the plugin make the version in a slot the one that runs next.
 func (d *Driver) Revert(ctx context.Context, id inventory.Identity, v inventory.Version) (inventory.Activation, error) {
 	a, err := d.change(ctx, VerbRevert, id, Request{To: v}, string(v), nil)
+	return a.Needs, err
+}
+
+// Configures reports whether the plugin said that it has settings.
+func (d *Driver) Configures() bool {
+	_, info, _ := d.now()
+	return info.Settings
+}
+
+// Parameters lets the plugin read the settings of the device.
+func (d *Driver) Parameters(ctx context.Context, id inventory.Identity, names ...string) ([]inventory.Parameter, error) {
+	a, err := d.call(ctx, VerbParameters, Request{ID: id, Names: names}, command.Command{Timeout: settingTimeout})
+	return a.Parameters, err
+}
+
+// CheckConfiguration lets the plugin check the settings.
+func (d *Driver) CheckConfiguration(ctx context.Context, id inventory.Identity, c driver.Configuration) error {
+	_, err := d.call(ctx, VerbCheckConfiguration, Request{ID: id, Settings: c.Set}, command.Command{Timeout: settingTimeout})
+	return err
+}
+
+// Configure lets the plugin store the settings. The tool follows that to its end.
+func (d *Driver) Configure(ctx context.Context, id inventory.Identity, c driver.Configuration) (inventory.Activation, error) {
+	what, err := json.Marshal(c.Set)
+	if err != nil {
+		return 0, fmt.Errorf("encode settings: %w", err)
+	}
+	a, err := d.change(ctx, VerbConfigure, id, Request{Settings: c.Set}, string(what), nil)
 	return a.Needs, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -17,6 +18,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/pluginserver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/plugintool"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/wire"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -139,6 +142,7 @@ func harness(t *testing.T, fw inventory.Firmware) drivertest.Harness {
 	t.Helper()
 	m := newMachine(t)
 	sim, id := simulated(fw)
+	sim.Give(card, parameters(fw.Activation)...)
 	stop := serve(t, sim, socket(m.dir, "acme-nic"))
 	directory := m.directory()
 	require.True(t, refresh(t, directory))
@@ -176,7 +180,120 @@ func harness(t *testing.T, fw inventory.Firmware) drivertest.Harness {
 		},
 		FailRead: inject(drivertest.FailArchive),
 		Stored:   func(*testing.T) inventory.Version { return sim.Firmware(card).Stored },
+		Settings: &drivertest.Settings{
+			Set:      []inventory.Setting{{Name: "SRIOV_EN", Value: "1"}, {Name: "numVFs", Value: "8"}},
+			Misfits:  []inventory.Setting{{Name: "numVFs", Value: "128"}, {Name: "SRIOV_EN", Value: "2"}},
+			ReadOnly: "BOARD_REV",
+			Stored:   func(_ *testing.T, name string) string { return sim.Parameter(card, name).Next.Value },
+		},
 	}
+}
+
+// parameters are those of a card whose values come into force by the kind of activation.
+func parameters(kind inventory.Activation) []inventory.Parameter {
+	return []inventory.Parameter{
+		{
+			Name: "numVFs", Current: inventory.Read("0"), Default: inventory.Read("0"), Needs: kind,
+			Domain: inventory.Domain{Number: &inventory.Interval{Max: 127}}, Spelling: inventory.SpelledAsNumber,
+		},
+		{
+			Name: "SRIOV_EN", Current: inventory.Read("0"), Needs: kind,
+			Domain: inventory.Domain{Values: []string{"False(0)", "True(1)"}}, Spelling: inventory.SpelledWithCode,
+		},
+		{Name: "BOARD_REV", Current: inventory.Read("3"), Default: inventory.Read("3"), ReadOnly: "the vendor sets it"},
+	}
+}
+
+// withoutSettings is a driver that has none.
+type withoutSettings struct{ driver.Driver }
+
+// old is a plugin that was built before the protocol had settings: it knows no call about them.
+type old struct {
+	pluginv1.UnimplementedDriverServer
+	id inventory.Identity
+}
+
+func (old) GetInfo(context.Context, *pluginv1.GetInfoRequest) (*pluginv1.GetInfoResponse, error) {
+	return wire.InfoTo(plugin.Info{Name: "acme-nic", Version: "1", Matches: []plugin.Match{
+		{Class: inventory.NIC, Support: driver.SupportVendor, VendorIDs: []string{"15b3"}},
+	}})
+}
+
+func (o old) Inspect(context.Context, *pluginv1.InspectRequest) (*pluginv1.InspectResponse, error) {
+	id, err := wire.IdentityTo(o.id)
+	if err != nil {
+		return nil, err
+	}
+	fw, err := wire.FirmwareTo(inventory.Firmware{Running: "1.0.0"})
+	return &pluginv1.InspectResponse{Status: wire.OK(), Identity: id, Firmware: fw}, err
+}
+
+func serveOld(t *testing.T, id inventory.Identity, socket string) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	require.NoError(t, err)
+	server := grpc.NewServer()
+	pluginv1.RegisterDriverServer(server, old{id: id})
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(server.Stop)
+}
+
+// A plugin that does not say that it has settings has none, and its devices have those that others have of them. It answers what it does not know
+// with "not supported".
+func TestAPluginWithoutSettingsGoesOnWorking(t *testing.T) {
+	for name, play := range map[string]func(t *testing.T, socket string) inventory.Identity{
+		"driver without settings": func(t *testing.T, socket string) inventory.Identity {
+			sim, id := simulated(inventory.Firmware{})
+			serve(t, withoutSettings{sim}, socket)
+			return id
+		},
+		"old plugin": func(t *testing.T, socket string) inventory.Identity {
+			_, id := simulated(inventory.Firmware{})
+			serveOld(t, id, socket)
+			return id
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			assertNoSettings(t, m, play(t, socket(m.dir, "acme-nic")))
+		})
+	}
+}
+
+func assertNoSettings(t *testing.T, m machine, id inventory.Identity) {
+	t.Helper()
+	directory := m.directory()
+	refresh(t, directory)
+	drv := installed(t, m, directory, id)
+	read, fw, err := drv.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	_, err = driver.Set{drv}.Configurer(inventory.Device{Identity: read, Driver: "acme-nic", Firmware: &fw})
+	require.ErrorIs(t, err, driver.ErrNotSupported)
+	c := drv.(driver.MaybeConfigurer)
+	assert.False(t, c.Configures())
+	_, err = c.Parameters(t.Context(), id)
+	require.ErrorIs(t, err, driver.ErrNotSupported)
+	require.ErrorIs(t, c.CheckConfiguration(t.Context(), id, driver.Configuration{}), driver.ErrNotSupported)
+	_, err = c.Configure(t.Context(), id, driver.Configuration{})
+	require.ErrorIs(t, err, driver.ErrNotSupported)
+}
+
+// A plugin with settings is asked for them.
+func TestAPluginSaysThatItHasSettings(t *testing.T) {
+	m := newMachine(t)
+	sim, id := simulated(inventory.Firmware{})
+	sim.Give(card, parameters(inventory.ActivateReboot)...)
+	serve(t, sim, socket(m.dir, "acme-nic"))
+	directory := m.directory()
+	refresh(t, directory)
+	drv := installed(t, m, directory, id)
+	read, fw, err := drv.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	c, err := driver.Set{drv}.Configurer(inventory.Device{Identity: read, Driver: "acme-nic", Firmware: &fw})
+	require.NoError(t, err)
+	all, err := c.Parameters(t.Context(), id, "numVFs")
+	require.NoError(t, err)
+	assert.Len(t, all, 1)
 }
 
 // babble answers every connection to the socket with nonsense.

@@ -34,10 +34,16 @@ const (
 	VerbArchive  Verb = "archive"
 	VerbRevert   Verb = "revert"
 	VerbCancel   Verb = "cancel"
+
+	VerbParameters         Verb = "parameters"
+	VerbCheckConfiguration Verb = "check-configuration"
+	VerbConfigure          Verb = "configure"
 )
 
 // Writes reports whether the verb changes a device.
-func (v Verb) Writes() bool { return v == VerbWrite || v == VerbActivate || v == VerbRevert }
+func (v Verb) Writes() bool {
+	return v == VerbWrite || v == VerbActivate || v == VerbRevert || v == VerbConfigure
+}
 
 // Request is a request of the tool to a plugin. Fields that a verb does not need are zero.
 type Request struct {
@@ -54,6 +60,9 @@ type Request struct {
 	Path string `json:",omitempty"`
 	// To is the version to revert to.
 	To inventory.Version `json:",omitempty"`
+	// Settings are those that the device is told, and Names those that are read; none for all.
+	Settings []inventory.Setting `json:",omitempty"`
+	Names    []string            `json:",omitempty"`
 	// GraceSeconds and Force are for a cancellation.
 	GraceSeconds int32 `json:",omitempty"`
 	Force        bool  `json:",omitempty"`
@@ -66,7 +75,8 @@ type Answer struct {
 	Firmware inventory.Firmware   `json:",omitzero"`
 	Needs    inventory.Activation `json:",omitempty"`
 	// Reason says why Needs is more than what was asked for; empty where the plugin gives none.
-	Reason string `json:",omitempty"`
+	Reason     string                `json:",omitempty"`
+	Parameters []inventory.Parameter `json:",omitempty"`
 }
 
 // The prefixes of the lines the tool prints. A line of progress has a percentage from 0 to 100. That of a rejection is the last one and says
@@ -192,6 +202,8 @@ const maxMatches = 64
 type Info struct {
 	Name, Version string
 	Matches       []Match
+	// Settings says that the plugin reads and changes settings.
+	Settings bool `json:",omitempty"`
 }
 
 // Support is the best level of the matches that fit the device.

@@ -19,6 +19,21 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
+// knobs are the settings of the card.
+const knobs = `
+settings:
+  activation: DeviceReset
+  read:
+  - argv: [simflash, -d, "{{device.pciAddress}}", knobs]
+    exits: {ok: [0]}
+    line: '(?P<name>\w+) is (?P<current>.+), then (?P<next>.+), of (?P<values>.+) \((?P<default>.+)\)'
+    separator: /
+  set:
+    argv: [simflash, -d, "{{device.pciAddress}}", turn, "{{setting.name}}", "{{setting.value}}"]
+    timeout: 1m
+    exits: {ok: [0], rejected: [4]}
+`
+
 func TestProfilesConform(t *testing.T) {
 	text, err := os.ReadFile("testdata/simflash.yaml")
 	require.NoError(t, err)
@@ -30,6 +45,7 @@ func TestProfilesConform(t *testing.T) {
 	}
 	for name, change := range map[string]func(string) string{
 		"card that resets":                           func(s string) string { return s },
+		"card with settings":                         func(s string) string { return s + knobs },
 		"card that needs a reboot, without rollback": reboots,
 		"card that does not report what it stores": func(s string) string {
 			blind := regexp.MustCompile(`(?m)^    stored: .*\n`).ReplaceAllString(s, "")
@@ -67,7 +83,20 @@ func harness(t *testing.T, p profile.Profile) drivertest.Harness {
 		return func(t *testing.T) { require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
 	}
 	damaged := drivertest.ImageBytes("SIM 0001", "1.1.0")
+	settings := &drivertest.Settings{
+		Set:     []inventory.Setting{{Name: "queues", Value: "16"}, {Name: "wake", Value: "never"}},
+		Misfits: []inventory.Setting{{Name: "queues", Value: "12"}},
+		Stored: func(t *testing.T, name string) string {
+			c, err := loadCard(dir)
+			require.NoError(t, err)
+			return bios{Settings: c.Knobs}.find(name).Next
+		},
+	}
+	if p.Settings == nil {
+		settings = nil
+	}
 	return drivertest.Harness{
+		Settings:       settings,
 		Driver:         profile.New(runner, p),
 		ID:             cardID(),
 		Image:          drivertest.NewImage(t, "SIM 0001", "1.1.0"),
@@ -79,8 +108,7 @@ func harness(t *testing.T, p profile.Profile) drivertest.Harness {
 		Reboot: func(t *testing.T) {
 			c, err := loadCard(dir)
 			require.NoError(t, err)
-			c.Running, c.Stored = c.holds(), ""
-			require.NoError(t, c.save(dir))
+			require.NoError(t, c.reset(dir))
 		},
 		Garbage:    fault("garbage", ""),
 		Unreadable: fault("gone", ""),

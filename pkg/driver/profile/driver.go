@@ -41,6 +41,23 @@ func (d *Driver) Support(id inventory.Identity) driver.Support {
 
 // Tools are the programs that the profile names.
 func (d *Driver) Tools() []string {
+	tools := d.ofFirmware()
+	if s := d.p.Settings; s != nil {
+		commands := [][]template{s.Set.Argv}
+		for _, l := range s.Read {
+			commands = append(commands, l.Argv)
+		}
+		if s.Commit != nil {
+			commands = append(commands, s.Commit.Argv, s.Commit.Unless.Argv)
+		}
+		tools = append(tools, programs(commands)...)
+	}
+	slices.Sort(tools)
+	return slices.Compact(tools)
+}
+
+// ofFirmware are the programs for firmware and steps.
+func (d *Driver) ofFirmware() []string {
 	commands := [][]template{d.p.Inspect.Argv}
 	if d.p.Check != nil {
 		commands = append(commands, d.p.Check.Argv)
@@ -53,18 +70,20 @@ func (d *Driver) Tools() []string {
 	for _, s := range d.p.Steps {
 		commands = append(commands, s.Argv)
 	}
-	var out []string
+	return programs(commands)
+}
+
+func programs(commands [][]template) (out []string) {
 	for _, argv := range commands {
 		if len(argv) > 0 { // the first word has no variables
 			out = append(out, argv[0].text)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return out
 }
 
-// Usable returns an error that names the programs which are not installed.
-func (d *Driver) Usable() error { return command.Installed(d.runner, d.Tools()...) }
+// Usable returns an error that names the programs which are not installed. One for settings alone is missed where settings are read.
+func (d *Driver) Usable() error { return command.Installed(d.runner, d.ofFirmware()...) }
 
 // Inspect runs the profile's inspect and reads the fields.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
@@ -312,7 +331,12 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	if err != nil {
 		return 0, err
 	}
-	if id = s.id; !before.Pending() {
+	id = s.id
+	settings, err := d.settingsWait(ctx, s, kind)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("activate %s: %w", id.UniqueID, err)
+	case !before.Pending() && !settings:
 		return inventory.ActivateNone, nil
 	}
 	argv, err := fillAll(a.Argv, s)
@@ -331,11 +355,14 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	default:
 		return 0, fmt.Errorf("activate %s: %w", id.UniqueID, a.Exits.failure(c, r))
 	}
-	_, after, err := d.Inspect(ctx, id)
+	s, after, err := d.inspect(ctx, id)
+	if err == nil {
+		settings, err = d.settingsWait(ctx, s, kind)
+	}
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("read back after activation: %w", err)
-	case after.Running != before.Stored:
+	case after.Running != before.Stored || settings:
 		return inventory.ActivateReboot, nil
 	}
 	return inventory.ActivateNone, nil

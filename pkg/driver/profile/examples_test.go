@@ -69,6 +69,21 @@ func shipped(t testing.TB) map[string]example {
 			},
 			board: "K91258-006",
 		},
+		"lenovo-bios": {
+			id:   inventory.Identity{Class: inventory.BIOS, Vendor: "Lenovo", UniqueID: "06c0f5a4"},
+			tool: "dmidecode", output: golden(t, "dmidecode-3.5-lenovo.txt"), argv: []string{"dmidecode", "-t", "bios", "-t", "system"},
+			want: inventory.Firmware{
+				Running: "-[IVE178H-3.20]-", RollbackMessage: none("lenovo-bios"),
+				ReadOnly: "OneCLI's update writes what its own repository holds, and not one image",
+			},
+			board: "ThinkSystem SR650 -[7X06CTO1WW]-",
+		},
+		"supermicro-bios": {
+			id:   inventory.Identity{Class: inventory.BIOS, Vendor: "Supermicro", UniqueID: "00000000"},
+			tool: "dmidecode", output: golden(t, "dmidecode-3.5-supermicro.txt"), argv: []string{"dmidecode", "-t", "bios", "-t", "system"},
+			want:  inventory.Firmware{Running: "3.8b", RollbackMessage: none("supermicro-bios"), ReadOnly: "this profile is for settings"},
+			board: "SYS-2029BT-HNC0R",
+		},
 		"perccli": controller("perccli", "1028"),
 		"storcli": controller("storcli", "1000"),
 	}

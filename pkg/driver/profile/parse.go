@@ -83,6 +83,7 @@ func (r *reader) profile(n *yaml.Node) Profile {
 		},
 		"readOnly": func(n *yaml.Node, at string) { p.ReadOnly = r.text(n, at) },
 		"steps":    func(n *yaml.Node, at string) { p.Steps = r.steps(n, at) },
+		"settings": func(n *yaml.Node, at string) { p.Settings = r.settings(n, at) },
 	}, "name", "version", "match", "inspect")
 	r.whole(n, p, seen)
 	return p
@@ -114,6 +115,9 @@ func (r *reader) whole(n *yaml.Node, p Profile, seen map[string]*yaml.Node) {
 			}
 		}
 	}
+	if at := seen["settings"]; at != nil && lacks(p.Settings.Activation) {
+		r.refuse(at, "settings.activation", "%s needs an activate of that kind", p.Settings.Activation)
+	}
 	if at := seen["activate"]; at != nil {
 		if _, declared := p.Inspect.Fields[fieldStored]; !declared {
 			r.refuse(at, "activate", "needs inspect.fields.stored: without it nobody knows whether anything is staged")
@@ -129,6 +133,9 @@ func (r *reader) whole(n *yaml.Node, p Profile, seen map[string]*yaml.Node) {
 			if using(p.argv(name), isNumber) != "" {
 				r.refuse(seen[name], name+".argv", "{{%s}} needs inspect.fields.number", numberVariable)
 			}
+		}
+		if p.Settings != nil && using(p.Settings.templates(), isNumber) != "" {
+			r.refuse(seen["settings"], "settings", "{{%s}} needs inspect.fields.number", numberVariable)
 		}
 		for i, s := range p.Steps {
 			if using(s.templates(), isNumber) != "" {

@@ -102,11 +102,15 @@ func TestDocumentedExampleIsValid(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/drivers/profiles.md")
 	require.NoError(t, err)
 	blocks := strings.Split(string(page), "```yaml\n")
-	require.Len(t, blocks, 3)
-	text, _, _ := strings.Cut(blocks[1], "```")
-	steps, _, _ := strings.Cut(blocks[2], "```")
-	p, err := profile.Parse("profiles.md", []byte(text+steps))
+	require.Len(t, blocks, 4)
+	whole := ""
+	for _, block := range blocks[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		whole += text
+	}
+	p, err := profile.Parse("profiles.md", []byte(whole))
 	require.NoError(t, err)
+	assert.NotNil(t, p.Settings.Commit)
 	assert.Equal(t, "acme-nic", p.Name)
 	assert.Equal(t, []driver.Step{
 		{Name: "acme-self-test", Deadline: 10 * time.Minute}, {Name: "acme-clear-log", Changes: true, Deadline: 10 * time.Minute},

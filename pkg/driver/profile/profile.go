@@ -44,6 +44,8 @@ type Profile struct {
 	ReadOnly string
 	// Steps run on request, or in every update when they have a priority.
 	Steps []Step
+	// Settings of the devices; nil when the profile reads and changes none.
+	Settings *Settings
 }
 
 // Step is a step that the tool provides. Its command runs as a write when the step changes the device.
@@ -139,6 +141,7 @@ const (
 	fieldNumber       = "number"
 	fieldVersion      = "version"
 	fieldResult       = "result"
+	fieldCommitted    = "committed"
 )
 
 // Steps lists the profile's.

@@ -21,6 +21,8 @@ import (
 type reader struct {
 	file     string
 	problems []error
+	// ofSettings are the variables of settings that a command may have which is being read.
+	ofSettings []string
 }
 
 func (r *reader) refuse(n *yaml.Node, path, format string, args ...any) {
@@ -159,10 +161,9 @@ func (r *reader) priority(n *yaml.Node, path string) int32 {
 
 // pattern reads a regular expression with one group.
 func (r *reader) pattern(n *yaml.Node, path string) *regexp.Regexp {
-	p, err := regexp.Compile(r.text(n, path))
+	p := r.expression(n, path)
 	switch {
-	case err != nil:
-		r.refuse(n, path, "%v", err)
+	case p == nil:
 		return nil
 	case p.NumSubexp() != 1:
 		r.refuse(n, path, "has %d groups: put parentheses only around the value, and use (?:...) elsewhere", p.NumSubexp())
@@ -171,10 +172,34 @@ func (r *reader) pattern(n *yaml.Node, path string) *regexp.Regexp {
 	return p
 }
 
+func (r *reader) expression(n *yaml.Node, path string) *regexp.Regexp {
+	p, err := regexp.Compile(r.text(n, path))
+	if err != nil {
+		r.refuse(n, path, "%v", err)
+		return nil
+	}
+	return p
+}
+
+// expressions reads a list of them, each as a part of the form.
+func (r *reader) expressions(n *yaml.Node, path, form string) (out []*regexp.Regexp) {
+	r.items(n, path, func(n *yaml.Node, at string) {
+		if p := r.expression(n, at); p != nil {
+			out = append(out, regexp.MustCompile(fmt.Sprintf(form, p)))
+		}
+	})
+	return out
+}
+
 func (r *reader) template(n *yaml.Node, path string) template {
 	t, err := parseTemplate(r.text(n, path))
 	if err != nil {
 		r.refuse(n, path, "%v", err)
+	}
+	if name := using([]template{t}, func(name string) bool {
+		return strings.HasPrefix(name, "setting") && !slices.Contains(r.ofSettings, name)
+	}); name != "" {
+		r.refuse(n, path, "{{%s}} cannot be used here", name)
 	}
 	return t
 }

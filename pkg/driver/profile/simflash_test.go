@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == simflash {
 		os.Exit(runSimflash(filepath.Dir(os.Args[0]), os.Args[1:]))
 	}
+	if name := filepath.Base(os.Args[0]); biosTools[name] != nil {
+		os.Exit(runBIOSTool(name, filepath.Dir(os.Args[0]), os.Args[1:]))
+	}
 	if name := filepath.Base(os.Args[0]); name == "storcli64" || name == "perccli64" {
 		os.Exit(runStorcli(filepath.Dir(os.Args[0]), os.Args[1:]))
 	}
@@ -36,6 +39,16 @@ type card struct {
 	Stored                   string `json:",omitempty"`
 	Board                    string `json:"Board Id"`
 	MAC                      string
+	Knobs                    []choice `json:",omitempty"`
+}
+
+// reset makes what is stored run.
+func (c card) reset(dir string) error {
+	c.Running, c.Stored = c.holds(), ""
+	for i := range c.Knobs {
+		c.Knobs[i].Current = c.Knobs[i].Next
+	}
+	return c.save(dir)
 }
 
 func (c card) holds() string {
@@ -96,8 +109,14 @@ func runSimflash(dir string, args []string) int {
 		if _, refuses := faulty(dir, "no-reset"); refuses {
 			return 2
 		}
-		c.Running, c.Stored = c.holds(), ""
-		return saved(c.save(dir))
+		return saved(c.reset(dir))
+	case verb == "knobs":
+		for _, k := range c.Knobs {
+			fmt.Printf("%s is %s, then %s, of %s (%s)\n", k.Name, k.Current, k.Next, strings.Join(k.Values, "/"), k.Default)
+		}
+		return 0
+	case strings.HasPrefix(verb, "turn "):
+		return turnKnob(dir, c, args[3], args[4])
 	case verb == "selftest" || verb == "clear":
 		return runVerb(dir, verb)
 	case strings.HasPrefix(verb, "--image=") && strings.HasSuffix(verb, " write"):
@@ -117,6 +136,26 @@ func runVerb(dir, verb string) int {
 	fmt.Print(output)
 	exit, _ := strconv.Atoi(code)
 	return exit
+}
+
+func turnKnob(dir string, c card, name, value string) int {
+	if text, fails := faulty(dir, "fail"); fails {
+		fmt.Fprintln(os.Stderr, text)
+		return 1
+	}
+	for _, hangs := faulty(dir, "hang"); hangs; _, hangs = faulty(dir, "hang") {
+		_ = os.WriteFile(filepath.Join(dir, "hangs"), nil, 0o600)
+		time.Sleep(5 * time.Millisecond) // sleeps: plays a tool that takes its time
+	}
+	if _, lies := faulty(dir, "lie"); lies {
+		return 0
+	}
+	for i := range c.Knobs {
+		if c.Knobs[i].Name == name {
+			c.Knobs[i].Next = value
+		}
+	}
+	return saved(c.save(dir))
 }
 
 func saved(err error) int {
@@ -183,6 +222,9 @@ func newTool(t *testing.T) string {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(self, filepath.Join(dir, simflash)))
-	require.NoError(t, card{Status: "Success", Address: "0000:3b:00.0", Running: "1.0.0", Board: "SIM 0001", MAC: "02:00:00:00:00:01"}.save(dir))
+	require.NoError(t, card{Status: "Success", Address: "0000:3b:00.0", Running: "1.0.0", Board: "SIM 0001", MAC: "02:00:00:00:00:01", Knobs: []choice{
+		{Name: "queues", Current: "8", Next: "8", Default: "4", Values: []string{"4", "8", "16"}},
+		{Name: "wake", Current: "on LAN", Next: "on LAN", Default: "never", Values: []string{"never", "on LAN"}},
+	}}.save(dir))
 	return dir
 }

@@ -23,6 +23,11 @@ type subject struct {
 	img driver.Image
 	// number is the tool's current number of the device; empty before inspect.
 	number string
+	// settings are those that a run stores, and setting is the one of an argument. Group is what is listed, and document the path of what the
+	// tool is given.
+	settings        []inventory.Setting
+	setting         inventory.Setting
+	group, document string
 }
 
 // variable is one of the fixed set of variables.
@@ -30,8 +35,8 @@ type variable struct {
 	// safe is the pattern of allowed values. No value starts with a dash, so that none is taken for a flag.
 	safe *regexp.Regexp
 	of   func(s subject) string
-	// ofImage says that the variable describes the image.
-	ofImage bool
+	// ofImage says that the variable describes the image, and empty that it may have no characters.
+	ofImage, empty bool
 }
 
 var word = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:+-]{0,127}$`)
@@ -71,6 +76,17 @@ var variables = map[string]variable{
 			return strings.ToUpper(strings.ReplaceAll(s.id.UniqueID, ":", ""))
 		},
 	},
+	settingName: {
+		safe: regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:/#\[\]-]{0,127}$`),
+		of:   func(s subject) string { return s.setting.Name },
+	},
+	settingValue: {
+		safe:  regexp.MustCompile(`^([^\pC\s]([^\pC]*[^\pC\s])?)?$`),
+		empty: true,
+		of:    func(s subject) string { return s.setting.Value },
+	},
+	settingGroup:    {safe: word, of: func(s subject) string { return s.group }},
+	settingDocument: {safe: regexp.MustCompile(`^/`), of: func(s subject) string { return s.document }},
 	"image.path": {
 		safe: regexp.MustCompile(`^/[^\x00-\x1f\x7f]+$`), ofImage: true,
 		of: func(s subject) string { return s.img.Path },
@@ -89,6 +105,14 @@ var variables = map[string]variable{
 
 // numberVariable is the value of the field number that inspect found.
 const numberVariable = "device.number"
+
+// The variables of settings.
+const (
+	settingName     = "setting.name"
+	settingValue    = "setting.value"
+	settingGroup    = "settings.group"
+	settingDocument = "settings.document"
+)
 
 var reference = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
 
@@ -126,7 +150,7 @@ func (t template) fill(s subject) (string, error) {
 		v := variables[t.names[i]]
 		value := v.of(s)
 		switch {
-		case value == "":
+		case value == "" && !v.empty:
 			return "", fmt.Errorf("fill in %s: the device has no {{%s}}", t.text, t.names[i])
 		case !v.safe.MatchString(value) && t.names[i] == "image.version":
 			return "", driver.Rejectf("version %q cannot be given to the tool as {{image.version}}", value)
@@ -134,6 +158,9 @@ func (t template) fill(s subject) (string, error) {
 			return "", fmt.Errorf("fill in %s: {{%s}} is %q, which is not a safe argument for a tool", t.text, t.names[i], value)
 		}
 		b.WriteString(value)
+	}
+	if t.literals[0] == "" && strings.HasPrefix(b.String(), "-") {
+		return "", fmt.Errorf("fill in %s: %q begins with a dash, and the tool would take it for an option", t.text, b.String())
 	}
 	return b.String(), nil
 }
@@ -163,5 +190,9 @@ func using(all []template, accept func(name string) bool) string {
 func isOfImage(name string) bool { return variables[name].ofImage }
 
 func isNumber(name string) bool { return name == numberVariable }
+
+func isOfSetting(name string) bool { return name == settingName || name == settingValue }
+
+func isDocument(name string) bool { return name == settingDocument }
 
 func isImagePath(name string) bool { return name == "image.path" }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
@@ -22,7 +21,7 @@ type service struct {
 
 // GetInfo returns the plugin's info.
 func (s *service) GetInfo(context.Context, *pluginv1.GetInfoRequest) (*pluginv1.GetInfoResponse, error) {
-	answer, err := wire.InfoTo(plugin.Info{Name: s.driver.Name(), Version: s.driver.Version(), Matches: s.matches})
+	answer, err := wire.InfoTo(plugin.Info{Name: s.driver.Name(), Version: s.driver.Version(), Matches: s.matches, Settings: s.configurer() != nil})
 	if err != nil {
 		return &pluginv1.GetInfoResponse{Status: wire.StatusTo(err)}, nil
 	}
@@ -44,8 +43,8 @@ func (s *service) inspect(ctx context.Context, of *pluginv1.Identity) (*pluginv1
 	if err != nil {
 		return nil, err
 	}
-	if t := s.tasks.writesTo(id); t != nil {
-		return nil, fmt.Errorf("task %s writes to %s: %w", t.id, t.device.UniqueID, command.ErrStillRunning)
+	if err := s.tasks.idle(id); err != nil {
+		return nil, err
 	}
 	id, fw, err := s.driver.Inspect(ctx, id)
 	if err != nil {
@@ -75,6 +74,70 @@ func target(of *pluginv1.Identity, image *pluginv1.Image) (inventory.Identity, d
 	}
 	img, err := wire.ImageFrom(image)
 	return id, img, err
+}
+
+// configurer is the driver's part for settings; nil when it has none.
+func (s *service) configurer() driver.Configurer {
+	c, ok := s.driver.(driver.Configurer)
+	if maybe, open := s.driver.(driver.MaybeConfigurer); !ok || open && !maybe.Configures() {
+		return nil
+	}
+	return c
+}
+
+// settings returns what settings of the device are read and changed by.
+func (s *service) settings(of *pluginv1.Identity, all []*pluginv1.Setting) (
+	c driver.Configurer, id inventory.Identity, configuration driver.Configuration, err error,
+) {
+	if id, err = wire.IdentityFrom(of); err != nil {
+		return nil, id, configuration, err
+	}
+	if c = s.configurer(); c == nil {
+		return nil, id, configuration, fmt.Errorf("settings of %s: %w", id.UniqueID, driver.ErrNotSupported)
+	}
+	configuration.Set, err = wire.SettingsFrom(all)
+	return c, id, configuration, err
+}
+
+// Parameters reads settings of a device, unless it is being written.
+func (s *service) Parameters(ctx context.Context, m *pluginv1.ParametersRequest) (*pluginv1.ParametersResponse, error) {
+	answer := &pluginv1.ParametersResponse{}
+	c, id, _, err := s.settings(m.GetIdentity(), nil)
+	if err == nil {
+		err = s.tasks.idle(id)
+	}
+	var all []inventory.Parameter
+	if err == nil {
+		all, err = c.Parameters(ctx, id, m.GetNames()...)
+	}
+	if err == nil {
+		answer.Parameters, err = wire.ParametersTo(all)
+	}
+	answer.Status = wire.StatusTo(err)
+	return answer, nil
+}
+
+// CheckConfiguration checks settings for a device, unless it is being written.
+func (s *service) CheckConfiguration(
+	ctx context.Context, m *pluginv1.CheckConfigurationRequest,
+) (*pluginv1.CheckConfigurationResponse, error) {
+	c, id, configuration, err := s.settings(m.GetIdentity(), m.GetSettings())
+	if err == nil {
+		err = s.tasks.idle(id)
+	}
+	if err == nil {
+		err = c.CheckConfiguration(ctx, id, configuration)
+	}
+	return &pluginv1.CheckConfigurationResponse{Status: wire.StatusTo(err)}, nil
+}
+
+// Configure stores settings in a device.
+func (s *service) Configure(m *pluginv1.ConfigureRequest, stream pluginv1.Driver_ConfigureServer) error {
+	c, id, configuration, err := s.settings(m.GetIdentity(), m.GetSettings())
+	return s.follow(m.GetTask(), id, err, stream, work{kind: pluginv1.TaskKind_TASK_KIND_CONFIGURE, writes: true,
+		do: func(ctx context.Context, _ driver.Progress) (inventory.Activation, error) {
+			return c.Configure(ctx, id, configuration)
+		}})
 }
 
 // Write hashes the image again and stages it.

@@ -114,6 +114,14 @@ func (ts *tasks) writesTo(id inventory.Identity) *task {
 	return nil
 }
 
+// idle returns an error while a task writes to the device.
+func (ts *tasks) idle(id inventory.Identity) error {
+	if t := ts.writesTo(id); t != nil {
+		return fmt.Errorf("task %s writes to %s: %w", t.id, t.device.UniqueID, command.ErrStillRunning)
+	}
+	return nil
+}
+
 // sameDevice compares the kernel's handles first: drives of one controller share its address.
 func sameDevice(a, b inventory.Identity) bool {
 	switch {

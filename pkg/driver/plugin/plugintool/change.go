@@ -54,6 +54,8 @@ func (s *session) attempt(ctx context.Context, v plugin.Verb, ref *pluginv1.Task
 		stream, err = s.plugin.Write(ctx, &pluginv1.WriteRequest{Task: ref, Identity: id, Image: wire.ImageTo(s.request.Image)}, wait)
 	case plugin.VerbRevert:
 		stream, err = s.plugin.Revert(ctx, &pluginv1.RevertRequest{Task: ref, Identity: id, Version: string(s.request.To)}, wait)
+	case plugin.VerbConfigure:
+		stream, err = s.plugin.Configure(ctx, &pluginv1.ConfigureRequest{Task: ref, Identity: id, Settings: wire.SettingsTo(s.request.Settings)}, wait)
 	default:
 		kind, bad := wire.ActivationTo(s.request.Kind)
 		if bad != nil {
@@ -140,8 +142,13 @@ func (s *session) do(ctx context.Context, v plugin.Verb) (plugin.Answer, error) 
 	case plugin.VerbCheck:
 		m, err := s.plugin.Check(ctx, &pluginv1.CheckRequest{Identity: id, Image: wire.ImageTo(s.request.Image)})
 		return plugin.Answer{}, answered(err, m.GetStatus())
-	case plugin.VerbWrite, plugin.VerbActivate, plugin.VerbRevert:
+	case plugin.VerbWrite, plugin.VerbActivate, plugin.VerbRevert, plugin.VerbConfigure:
 		return s.change(ctx, v, id)
+	case plugin.VerbParameters:
+		return s.parameters(ctx, id)
+	case plugin.VerbCheckConfiguration:
+		m, err := s.plugin.CheckConfiguration(ctx, &pluginv1.CheckConfigurationRequest{Identity: id, Settings: wire.SettingsTo(s.request.Settings)})
+		return plugin.Answer{}, answered(err, m.GetStatus())
 	case plugin.VerbArchive:
 		return plugin.Answer{}, s.archive(ctx, id)
 	default:
@@ -167,6 +174,17 @@ func (s *session) inspect(ctx context.Context, id *pluginv1.Identity) (plugin.An
 		return plugin.Answer{}, fmt.Errorf("%w: %w", plugin.ErrInvalid, err)
 	}
 	a.ID.SubsystemVendorID, a.ID.SubsystemDeviceID = s.request.ID.SubsystemVendorID, s.request.ID.SubsystemDeviceID // the protocol has neither
+	return a, nil
+}
+
+func (s *session) parameters(ctx context.Context, id *pluginv1.Identity) (a plugin.Answer, err error) {
+	m, err := s.plugin.Parameters(ctx, &pluginv1.ParametersRequest{Identity: id, Names: s.request.Names})
+	if err := answered(err, m.GetStatus()); err != nil {
+		return a, err
+	}
+	if a.Parameters, err = wire.ParametersFrom(m.GetParameters()); err != nil {
+		return a, fmt.Errorf("%w: %w", plugin.ErrInvalid, err)
+	}
 	return a, nil
 }
 

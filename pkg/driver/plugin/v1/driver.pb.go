@@ -461,6 +461,61 @@ func (SlotState) EnumDescriptor() ([]byte, []int) {
 	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{6}
 }
 
+type Spelling int32
+
+const (
+	Spelling_SPELLING_UNSPECIFIED Spelling = 0
+	// Each value has one spelling.
+	Spelling_SPELLING_EXACT Spelling = 1
+	// A number, decimal or hexadecimal with 0x.
+	Spelling_SPELLING_NUMBER Spelling = 2
+	// A text, a number, or both as in True(1), of which the number counts.
+	Spelling_SPELLING_CODE Spelling = 3
+)
+
+// Enum value maps for Spelling.
+var (
+	Spelling_name = map[int32]string{
+		0: "SPELLING_UNSPECIFIED",
+		1: "SPELLING_EXACT",
+		2: "SPELLING_NUMBER",
+		3: "SPELLING_CODE",
+	}
+	Spelling_value = map[string]int32{
+		"SPELLING_UNSPECIFIED": 0,
+		"SPELLING_EXACT":       1,
+		"SPELLING_NUMBER":      2,
+		"SPELLING_CODE":        3,
+	}
+)
+
+func (x Spelling) Enum() *Spelling {
+	p := new(Spelling)
+	*p = x
+	return p
+}
+
+func (x Spelling) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Spelling) Descriptor() protoreflect.EnumDescriptor {
+	return file_pkg_driver_plugin_v1_driver_proto_enumTypes[7].Descriptor()
+}
+
+func (Spelling) Type() protoreflect.EnumType {
+	return &file_pkg_driver_plugin_v1_driver_proto_enumTypes[7]
+}
+
+func (x Spelling) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Spelling.Descriptor instead.
+func (Spelling) EnumDescriptor() ([]byte, []int) {
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{7}
+}
+
 type TaskKind int32
 
 const (
@@ -469,6 +524,7 @@ const (
 	TaskKind_TASK_KIND_ACTIVATE    TaskKind = 2
 	TaskKind_TASK_KIND_ARCHIVE     TaskKind = 3
 	TaskKind_TASK_KIND_REVERT      TaskKind = 4
+	TaskKind_TASK_KIND_CONFIGURE   TaskKind = 5
 )
 
 // Enum value maps for TaskKind.
@@ -479,6 +535,7 @@ var (
 		2: "TASK_KIND_ACTIVATE",
 		3: "TASK_KIND_ARCHIVE",
 		4: "TASK_KIND_REVERT",
+		5: "TASK_KIND_CONFIGURE",
 	}
 	TaskKind_value = map[string]int32{
 		"TASK_KIND_UNSPECIFIED": 0,
@@ -486,6 +543,7 @@ var (
 		"TASK_KIND_ACTIVATE":    2,
 		"TASK_KIND_ARCHIVE":     3,
 		"TASK_KIND_REVERT":      4,
+		"TASK_KIND_CONFIGURE":   5,
 	}
 )
 
@@ -500,11 +558,11 @@ func (x TaskKind) String() string {
 }
 
 func (TaskKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_pkg_driver_plugin_v1_driver_proto_enumTypes[7].Descriptor()
+	return file_pkg_driver_plugin_v1_driver_proto_enumTypes[8].Descriptor()
 }
 
 func (TaskKind) Type() protoreflect.EnumType {
-	return &file_pkg_driver_plugin_v1_driver_proto_enumTypes[7]
+	return &file_pkg_driver_plugin_v1_driver_proto_enumTypes[8]
 }
 
 func (x TaskKind) Number() protoreflect.EnumNumber {
@@ -513,7 +571,7 @@ func (x TaskKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TaskKind.Descriptor instead.
 func (TaskKind) EnumDescriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{7}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{8}
 }
 
 type TaskState int32
@@ -549,11 +607,11 @@ func (x TaskState) String() string {
 }
 
 func (TaskState) Descriptor() protoreflect.EnumDescriptor {
-	return file_pkg_driver_plugin_v1_driver_proto_enumTypes[8].Descriptor()
+	return file_pkg_driver_plugin_v1_driver_proto_enumTypes[9].Descriptor()
 }
 
 func (TaskState) Type() protoreflect.EnumType {
-	return &file_pkg_driver_plugin_v1_driver_proto_enumTypes[8]
+	return &file_pkg_driver_plugin_v1_driver_proto_enumTypes[9]
 }
 
 func (x TaskState) Number() protoreflect.EnumNumber {
@@ -562,7 +620,7 @@ func (x TaskState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TaskState.Descriptor instead.
 func (TaskState) EnumDescriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{8}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{9}
 }
 
 type CancelMode int32
@@ -601,11 +659,11 @@ func (x CancelMode) String() string {
 }
 
 func (CancelMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_pkg_driver_plugin_v1_driver_proto_enumTypes[9].Descriptor()
+	return file_pkg_driver_plugin_v1_driver_proto_enumTypes[10].Descriptor()
 }
 
 func (CancelMode) Type() protoreflect.EnumType {
-	return &file_pkg_driver_plugin_v1_driver_proto_enumTypes[9]
+	return &file_pkg_driver_plugin_v1_driver_proto_enumTypes[10]
 }
 
 func (x CancelMode) Number() protoreflect.EnumNumber {
@@ -614,7 +672,7 @@ func (x CancelMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CancelMode.Descriptor instead.
 func (CancelMode) EnumDescriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{9}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{10}
 }
 
 // Status is the result of a call.
@@ -724,7 +782,9 @@ type GetInfoResponse struct {
 	// Changes when the plugin's behaviour does; at most 64 printable characters. A job is restarted when it changes.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	// Which devices the plugin is for: those that at least one of the matches fits. From 1 to 64.
-	Matches       []*Match `protobuf:"bytes,4,rep,name=matches,proto3" json:"matches,omitempty"`
+	Matches []*Match `protobuf:"bytes,4,rep,name=matches,proto3" json:"matches,omitempty"`
+	// Whether the plugin reads and changes settings. A plugin from before this field does not, and a daemon from before it asks for none.
+	Settings      bool `protobuf:"varint,5,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -785,6 +845,13 @@ func (x *GetInfoResponse) GetMatches() []*Match {
 		return x.Matches
 	}
 	return nil
+}
+
+func (x *GetInfoResponse) GetSettings() bool {
+	if x != nil {
+		return x.Settings
+	}
+	return false
 }
 
 // Match fits a device when each list that is not empty contains the device's value. Case is ignored.
@@ -1797,6 +1864,535 @@ func (x *RevertRequest) GetVersion() string {
 	return ""
 }
 
+// Setting is a value that a device is told to have.
+type Setting struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of a parameter, at most 128 bytes.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// At most 512 bytes.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Setting) Reset() {
+	*x = Setting{}
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Setting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Setting) ProtoMessage() {}
+
+func (x *Setting) ProtoReflect() protoreflect.Message {
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Setting.ProtoReflect.Descriptor instead.
+func (*Setting) Descriptor() ([]byte, []int) {
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Setting) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Setting) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// Interval holds numbers from min to max, and with a step above 1 those that are min and a multiple of it.
+type Interval struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Min           int64                  `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
+	Max           int64                  `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`
+	Step          int64                  `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Interval) Reset() {
+	*x = Interval{}
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Interval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Interval) ProtoMessage() {}
+
+func (x *Interval) ProtoReflect() protoreflect.Message {
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Interval.ProtoReflect.Descriptor instead.
+func (*Interval) Descriptor() ([]byte, []int) {
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Interval) GetMin() int64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *Interval) GetMax() int64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Interval) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+// Parameter is one setting of a device as it was read for this answer. A value that is absent is not known, which is not the empty value.
+type Parameter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// In force.
+	Current *string `protobuf:"bytes,2,opt,name=current,proto3,oneof" json:"current,omitempty"`
+	// In force after the activation that needs names.
+	Next *string `protobuf:"bytes,3,opt,name=next,proto3,oneof" json:"next,omitempty"`
+	// What a reset gives.
+	Default *string `protobuf:"bytes,4,opt,name=default,proto3,oneof" json:"default,omitempty"`
+	// Why the value cannot be changed; empty when it can.
+	ReadOnly string `protobuf:"bytes,5,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	// All values that it takes, at most 1024; empty when they are not listed.
+	Values []string `protobuf:"bytes,6,rep,name=values,proto3" json:"values,omitempty"`
+	// Bounds of a number, and of the length of a text in bytes.
+	Number   *Interval `protobuf:"bytes,7,opt,name=number,proto3" json:"number,omitempty"`
+	Length   *Interval `protobuf:"bytes,8,opt,name=length,proto3" json:"length,omitempty"`
+	Spelling Spelling  `protobuf:"varint,9,opt,name=spelling,proto3,enum=nodefirmware.driver.v1.Spelling" json:"spelling,omitempty"`
+	// What it costs to bring a changed value into force.
+	Needs Activation `protobuf:"varint,10,opt,name=needs,proto3,enum=nodefirmware.driver.v1.Activation" json:"needs,omitempty"`
+	// A value that costs nothing nonetheless.
+	Ready *string `protobuf:"bytes,11,opt,name=ready,proto3,oneof" json:"ready,omitempty"`
+	// Whether the value is lost with the next boot.
+	Volatile bool `protobuf:"varint,12,opt,name=volatile,proto3" json:"volatile,omitempty"`
+	// The names of the parameters that this one stands for.
+	Sets          []string `protobuf:"bytes,13,rep,name=sets,proto3" json:"sets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Parameter) Reset() {
+	*x = Parameter{}
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Parameter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Parameter) ProtoMessage() {}
+
+func (x *Parameter) ProtoReflect() protoreflect.Message {
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Parameter.ProtoReflect.Descriptor instead.
+func (*Parameter) Descriptor() ([]byte, []int) {
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Parameter) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Parameter) GetCurrent() string {
+	if x != nil && x.Current != nil {
+		return *x.Current
+	}
+	return ""
+}
+
+func (x *Parameter) GetNext() string {
+	if x != nil && x.Next != nil {
+		return *x.Next
+	}
+	return ""
+}
+
+func (x *Parameter) GetDefault() string {
+	if x != nil && x.Default != nil {
+		return *x.Default
+	}
+	return ""
+}
+
+func (x *Parameter) GetReadOnly() string {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return ""
+}
+
+func (x *Parameter) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *Parameter) GetNumber() *Interval {
+	if x != nil {
+		return x.Number
+	}
+	return nil
+}
+
+func (x *Parameter) GetLength() *Interval {
+	if x != nil {
+		return x.Length
+	}
+	return nil
+}
+
+func (x *Parameter) GetSpelling() Spelling {
+	if x != nil {
+		return x.Spelling
+	}
+	return Spelling_SPELLING_UNSPECIFIED
+}
+
+func (x *Parameter) GetNeeds() Activation {
+	if x != nil {
+		return x.Needs
+	}
+	return Activation_ACTIVATION_UNSPECIFIED
+}
+
+func (x *Parameter) GetReady() string {
+	if x != nil && x.Ready != nil {
+		return *x.Ready
+	}
+	return ""
+}
+
+func (x *Parameter) GetVolatile() bool {
+	if x != nil {
+		return x.Volatile
+	}
+	return false
+}
+
+func (x *Parameter) GetSets() []string {
+	if x != nil {
+		return x.Sets
+	}
+	return nil
+}
+
+type ParametersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Identity      *Identity              `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	Names         []string               `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParametersRequest) Reset() {
+	*x = ParametersRequest{}
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParametersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParametersRequest) ProtoMessage() {}
+
+func (x *ParametersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParametersRequest.ProtoReflect.Descriptor instead.
+func (*ParametersRequest) Descriptor() ([]byte, []int) {
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ParametersRequest) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *ParametersRequest) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+type ParametersResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Status *Status                `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// At most 4096.
+	Parameters    []*Parameter `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParametersResponse) Reset() {
+	*x = ParametersResponse{}
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParametersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParametersResponse) ProtoMessage() {}
+
+func (x *ParametersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParametersResponse.ProtoReflect.Descriptor instead.
+func (*ParametersResponse) Descriptor() ([]byte, []int) {
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ParametersResponse) GetStatus() *Status {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *ParametersResponse) GetParameters() []*Parameter {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+type CheckConfigurationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Identity      *Identity              `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	Settings      []*Setting             `protobuf:"bytes,2,rep,name=settings,proto3" json:"settings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckConfigurationRequest) Reset() {
+	*x = CheckConfigurationRequest{}
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckConfigurationRequest) ProtoMessage() {}
+
+func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*CheckConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CheckConfigurationRequest) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *CheckConfigurationRequest) GetSettings() []*Setting {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+type CheckConfigurationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// CODE_REJECTED with "settings" when the device does not take them.
+	Status        *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckConfigurationResponse) Reset() {
+	*x = CheckConfigurationResponse{}
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckConfigurationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckConfigurationResponse) ProtoMessage() {}
+
+func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckConfigurationResponse.ProtoReflect.Descriptor instead.
+func (*CheckConfigurationResponse) Descriptor() ([]byte, []int) {
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *CheckConfigurationResponse) GetStatus() *Status {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+type ConfigureRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          *TaskRef               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Identity      *Identity              `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	Settings      []*Setting             `protobuf:"bytes,3,rep,name=settings,proto3" json:"settings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigureRequest) Reset() {
+	*x = ConfigureRequest{}
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigureRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigureRequest) ProtoMessage() {}
+
+func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
+func (*ConfigureRequest) Descriptor() ([]byte, []int) {
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ConfigureRequest) GetTask() *TaskRef {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *ConfigureRequest) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *ConfigureRequest) GetSettings() []*Setting {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
 // TaskEvent is an event of a task: its progress, at once when it is followed and any number of times after that, and
 // last, once, its result.
 type TaskEvent struct {
@@ -1812,7 +2408,7 @@ type TaskEvent struct {
 
 func (x *TaskEvent) Reset() {
 	*x = TaskEvent{}
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[17]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1824,7 +2420,7 @@ func (x *TaskEvent) String() string {
 func (*TaskEvent) ProtoMessage() {}
 
 func (x *TaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[17]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1837,7 +2433,7 @@ func (x *TaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEvent.ProtoReflect.Descriptor instead.
 func (*TaskEvent) Descriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{17}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TaskEvent) GetEvent() isTaskEvent_Event {
@@ -1891,7 +2487,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[18]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +2499,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[18]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2512,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{18}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Progress) GetPercent() int32 {
@@ -1940,7 +2536,7 @@ type TaskResult struct {
 
 func (x *TaskResult) Reset() {
 	*x = TaskResult{}
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[19]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +2548,7 @@ func (x *TaskResult) String() string {
 func (*TaskResult) ProtoMessage() {}
 
 func (x *TaskResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[19]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +2561,7 @@ func (x *TaskResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskResult.ProtoReflect.Descriptor instead.
 func (*TaskResult) Descriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{19}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TaskResult) GetStatus() *Status {
@@ -2005,7 +2601,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[20]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2613,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[20]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2626,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{20}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Task) GetId() string {
@@ -2084,7 +2680,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[21]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2692,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[21]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2705,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{21}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetTaskRequest) GetId() string {
@@ -2129,7 +2725,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[22]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2737,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[22]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2750,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{22}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetTaskResponse) GetStatus() *Status {
@@ -2179,7 +2775,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[23]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2787,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[23]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2800,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{23}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{31}
 }
 
 type ListTasksResponse struct {
@@ -2217,7 +2813,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[24]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2825,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[24]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2838,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{24}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListTasksResponse) GetStatus() *Status {
@@ -2271,7 +2867,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[25]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2879,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[25]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2892,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{25}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CancelTaskRequest) GetId() string {
@@ -2333,7 +2929,7 @@ type CancelTaskResponse struct {
 
 func (x *CancelTaskResponse) Reset() {
 	*x = CancelTaskResponse{}
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[26]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2941,7 @@ func (x *CancelTaskResponse) String() string {
 func (*CancelTaskResponse) ProtoMessage() {}
 
 func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[26]
+	mi := &file_pkg_driver_plugin_v1_driver_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2954,7 @@ func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskResponse.ProtoReflect.Descriptor instead.
 func (*CancelTaskResponse) Descriptor() ([]byte, []int) {
-	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{26}
+	return file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CancelTaskResponse) GetStatus() *Status {
@@ -2384,12 +2980,13 @@ const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"\x04code\x18\x01 \x01(\x0e2\x1c.nodefirmware.driver.v1.CodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1a\n" +
 	"\brejected\x18\x03 \x01(\tR\brejected\"\x10\n" +
-	"\x0eGetInfoRequest\"\xb0\x01\n" +
+	"\x0eGetInfoRequest\"\xcc\x01\n" +
 	"\x0fGetInfoResponse\x126\n" +
 	"\x06status\x18\x01 \x01(\v2\x1e.nodefirmware.driver.v1.StatusR\x06status\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x127\n" +
-	"\amatches\x18\x04 \x03(\v2\x1d.nodefirmware.driver.v1.MatchR\amatches\"\xae\x02\n" +
+	"\amatches\x18\x04 \x03(\v2\x1d.nodefirmware.driver.v1.MatchR\amatches\x12\x1a\n" +
+	"\bsettings\x18\x05 \x01(\bR\bsettings\"\xae\x02\n" +
 	"\x05Match\x123\n" +
 	"\x05class\x18\x01 \x01(\x0e2\x1d.nodefirmware.driver.v1.ClassR\x05class\x129\n" +
 	"\asupport\x18\x02 \x01(\x0e2\x1f.nodefirmware.driver.v1.SupportR\asupport\x12\x18\n" +
@@ -2472,7 +3069,52 @@ const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"\rRevertRequest\x123\n" +
 	"\x04task\x18\x01 \x01(\v2\x1f.nodefirmware.driver.v1.TaskRefR\x04task\x12<\n" +
 	"\bidentity\x18\x02 \x01(\v2 .nodefirmware.driver.v1.IdentityR\bidentity\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\tR\aversion\"\x92\x01\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\"3\n" +
+	"\aSetting\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"B\n" +
+	"\bInterval\x12\x10\n" +
+	"\x03min\x18\x01 \x01(\x03R\x03min\x12\x10\n" +
+	"\x03max\x18\x02 \x01(\x03R\x03max\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\x03R\x04step\"\x8d\x04\n" +
+	"\tParameter\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\acurrent\x18\x02 \x01(\tH\x00R\acurrent\x88\x01\x01\x12\x17\n" +
+	"\x04next\x18\x03 \x01(\tH\x01R\x04next\x88\x01\x01\x12\x1d\n" +
+	"\adefault\x18\x04 \x01(\tH\x02R\adefault\x88\x01\x01\x12\x1b\n" +
+	"\tread_only\x18\x05 \x01(\tR\breadOnly\x12\x16\n" +
+	"\x06values\x18\x06 \x03(\tR\x06values\x128\n" +
+	"\x06number\x18\a \x01(\v2 .nodefirmware.driver.v1.IntervalR\x06number\x128\n" +
+	"\x06length\x18\b \x01(\v2 .nodefirmware.driver.v1.IntervalR\x06length\x12<\n" +
+	"\bspelling\x18\t \x01(\x0e2 .nodefirmware.driver.v1.SpellingR\bspelling\x128\n" +
+	"\x05needs\x18\n" +
+	" \x01(\x0e2\".nodefirmware.driver.v1.ActivationR\x05needs\x12\x19\n" +
+	"\x05ready\x18\v \x01(\tH\x03R\x05ready\x88\x01\x01\x12\x1a\n" +
+	"\bvolatile\x18\f \x01(\bR\bvolatile\x12\x12\n" +
+	"\x04sets\x18\r \x03(\tR\x04setsB\n" +
+	"\n" +
+	"\b_currentB\a\n" +
+	"\x05_nextB\n" +
+	"\n" +
+	"\b_defaultB\b\n" +
+	"\x06_ready\"g\n" +
+	"\x11ParametersRequest\x12<\n" +
+	"\bidentity\x18\x01 \x01(\v2 .nodefirmware.driver.v1.IdentityR\bidentity\x12\x14\n" +
+	"\x05names\x18\x02 \x03(\tR\x05names\"\x8f\x01\n" +
+	"\x12ParametersResponse\x126\n" +
+	"\x06status\x18\x01 \x01(\v2\x1e.nodefirmware.driver.v1.StatusR\x06status\x12A\n" +
+	"\n" +
+	"parameters\x18\x02 \x03(\v2!.nodefirmware.driver.v1.ParameterR\n" +
+	"parameters\"\x96\x01\n" +
+	"\x19CheckConfigurationRequest\x12<\n" +
+	"\bidentity\x18\x01 \x01(\v2 .nodefirmware.driver.v1.IdentityR\bidentity\x12;\n" +
+	"\bsettings\x18\x02 \x03(\v2\x1f.nodefirmware.driver.v1.SettingR\bsettings\"T\n" +
+	"\x1aCheckConfigurationResponse\x126\n" +
+	"\x06status\x18\x01 \x01(\v2\x1e.nodefirmware.driver.v1.StatusR\x06status\"\xc2\x01\n" +
+	"\x10ConfigureRequest\x123\n" +
+	"\x04task\x18\x01 \x01(\v2\x1f.nodefirmware.driver.v1.TaskRefR\x04task\x12<\n" +
+	"\bidentity\x18\x02 \x01(\v2 .nodefirmware.driver.v1.IdentityR\bidentity\x12;\n" +
+	"\bsettings\x18\x03 \x03(\v2\x1f.nodefirmware.driver.v1.SettingR\bsettings\"\x92\x01\n" +
 	"\tTaskEvent\x12>\n" +
 	"\bprogress\x18\x01 \x01(\v2 .nodefirmware.driver.v1.ProgressH\x00R\bprogress\x12<\n" +
 	"\x06result\x18\x02 \x01(\v2\".nodefirmware.driver.v1.TaskResultH\x00R\x06resultB\a\n" +
@@ -2562,13 +3204,19 @@ const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"\x11SLOT_STATE_ACTIVE\x10\x01\x12\x16\n" +
 	"\x12SLOT_STATE_PENDING\x10\x02\x12\x18\n" +
 	"\x14SLOT_STATE_READ_ONLY\x10\x03\x12\x13\n" +
-	"\x0fSLOT_STATE_IDLE\x10\x04*\x7f\n" +
+	"\x0fSLOT_STATE_IDLE\x10\x04*`\n" +
+	"\bSpelling\x12\x18\n" +
+	"\x14SPELLING_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eSPELLING_EXACT\x10\x01\x12\x13\n" +
+	"\x0fSPELLING_NUMBER\x10\x02\x12\x11\n" +
+	"\rSPELLING_CODE\x10\x03*\x98\x01\n" +
 	"\bTaskKind\x12\x19\n" +
 	"\x15TASK_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fTASK_KIND_WRITE\x10\x01\x12\x16\n" +
 	"\x12TASK_KIND_ACTIVATE\x10\x02\x12\x15\n" +
 	"\x11TASK_KIND_ARCHIVE\x10\x03\x12\x14\n" +
-	"\x10TASK_KIND_REVERT\x10\x04*U\n" +
+	"\x10TASK_KIND_REVERT\x10\x04\x12\x17\n" +
+	"\x13TASK_KIND_CONFIGURE\x10\x05*U\n" +
 	"\tTaskState\x12\x1a\n" +
 	"\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12TASK_STATE_RUNNING\x10\x01\x12\x14\n" +
@@ -2577,7 +3225,7 @@ const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"CancelMode\x12\x1b\n" +
 	"\x17CANCEL_MODE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14CANCEL_MODE_GRACEFUL\x10\x01\x12\x15\n" +
-	"\x11CANCEL_MODE_FORCE\x10\x022\x95\a\n" +
+	"\x11CANCEL_MODE_FORCE\x10\x022\xd3\t\n" +
 	"\x06Driver\x12Z\n" +
 	"\aGetInfo\x12&.nodefirmware.driver.v1.GetInfoRequest\x1a'.nodefirmware.driver.v1.GetInfoResponse\x12Z\n" +
 	"\aInspect\x12&.nodefirmware.driver.v1.InspectRequest\x1a'.nodefirmware.driver.v1.InspectResponse\x12T\n" +
@@ -2585,7 +3233,11 @@ const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"\x05Write\x12$.nodefirmware.driver.v1.WriteRequest\x1a!.nodefirmware.driver.v1.TaskEvent0\x01\x12X\n" +
 	"\bActivate\x12'.nodefirmware.driver.v1.ActivateRequest\x1a!.nodefirmware.driver.v1.TaskEvent0\x01\x12V\n" +
 	"\aArchive\x12&.nodefirmware.driver.v1.ArchiveRequest\x1a!.nodefirmware.driver.v1.TaskEvent0\x01\x12T\n" +
-	"\x06Revert\x12%.nodefirmware.driver.v1.RevertRequest\x1a!.nodefirmware.driver.v1.TaskEvent0\x01\x12Z\n" +
+	"\x06Revert\x12%.nodefirmware.driver.v1.RevertRequest\x1a!.nodefirmware.driver.v1.TaskEvent0\x01\x12c\n" +
+	"\n" +
+	"Parameters\x12).nodefirmware.driver.v1.ParametersRequest\x1a*.nodefirmware.driver.v1.ParametersResponse\x12{\n" +
+	"\x12CheckConfiguration\x121.nodefirmware.driver.v1.CheckConfigurationRequest\x1a2.nodefirmware.driver.v1.CheckConfigurationResponse\x12Z\n" +
+	"\tConfigure\x12(.nodefirmware.driver.v1.ConfigureRequest\x1a!.nodefirmware.driver.v1.TaskEvent0\x01\x12Z\n" +
 	"\aGetTask\x12&.nodefirmware.driver.v1.GetTaskRequest\x1a'.nodefirmware.driver.v1.GetTaskResponse\x12`\n" +
 	"\tListTasks\x12(.nodefirmware.driver.v1.ListTasksRequest\x1a).nodefirmware.driver.v1.ListTasksResponse\x12c\n" +
 	"\n" +
@@ -2603,115 +3255,143 @@ func file_pkg_driver_plugin_v1_driver_proto_rawDescGZIP() []byte {
 	return file_pkg_driver_plugin_v1_driver_proto_rawDescData
 }
 
-var file_pkg_driver_plugin_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_pkg_driver_plugin_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_pkg_driver_plugin_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
+var file_pkg_driver_plugin_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_pkg_driver_plugin_v1_driver_proto_goTypes = []any{
-	(Code)(0),                  // 0: nodefirmware.driver.v1.Code
-	(Class)(0),                 // 1: nodefirmware.driver.v1.Class
-	(Support)(0),               // 2: nodefirmware.driver.v1.Support
-	(Activation)(0),            // 3: nodefirmware.driver.v1.Activation
-	(Rollback)(0),              // 4: nodefirmware.driver.v1.Rollback
-	(VersionFormat)(0),         // 5: nodefirmware.driver.v1.VersionFormat
-	(SlotState)(0),             // 6: nodefirmware.driver.v1.SlotState
-	(TaskKind)(0),              // 7: nodefirmware.driver.v1.TaskKind
-	(TaskState)(0),             // 8: nodefirmware.driver.v1.TaskState
-	(CancelMode)(0),            // 9: nodefirmware.driver.v1.CancelMode
-	(*Status)(nil),             // 10: nodefirmware.driver.v1.Status
-	(*GetInfoRequest)(nil),     // 11: nodefirmware.driver.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),    // 12: nodefirmware.driver.v1.GetInfoResponse
-	(*Match)(nil),              // 13: nodefirmware.driver.v1.Match
-	(*Identity)(nil),           // 14: nodefirmware.driver.v1.Identity
-	(*Slot)(nil),               // 15: nodefirmware.driver.v1.Slot
-	(*Firmware)(nil),           // 16: nodefirmware.driver.v1.Firmware
-	(*InspectRequest)(nil),     // 17: nodefirmware.driver.v1.InspectRequest
-	(*InspectResponse)(nil),    // 18: nodefirmware.driver.v1.InspectResponse
-	(*Image)(nil),              // 19: nodefirmware.driver.v1.Image
-	(*CheckRequest)(nil),       // 20: nodefirmware.driver.v1.CheckRequest
-	(*CheckResponse)(nil),      // 21: nodefirmware.driver.v1.CheckResponse
-	(*TaskRef)(nil),            // 22: nodefirmware.driver.v1.TaskRef
-	(*WriteRequest)(nil),       // 23: nodefirmware.driver.v1.WriteRequest
-	(*ActivateRequest)(nil),    // 24: nodefirmware.driver.v1.ActivateRequest
-	(*ArchiveRequest)(nil),     // 25: nodefirmware.driver.v1.ArchiveRequest
-	(*RevertRequest)(nil),      // 26: nodefirmware.driver.v1.RevertRequest
-	(*TaskEvent)(nil),          // 27: nodefirmware.driver.v1.TaskEvent
-	(*Progress)(nil),           // 28: nodefirmware.driver.v1.Progress
-	(*TaskResult)(nil),         // 29: nodefirmware.driver.v1.TaskResult
-	(*Task)(nil),               // 30: nodefirmware.driver.v1.Task
-	(*GetTaskRequest)(nil),     // 31: nodefirmware.driver.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),    // 32: nodefirmware.driver.v1.GetTaskResponse
-	(*ListTasksRequest)(nil),   // 33: nodefirmware.driver.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),  // 34: nodefirmware.driver.v1.ListTasksResponse
-	(*CancelTaskRequest)(nil),  // 35: nodefirmware.driver.v1.CancelTaskRequest
-	(*CancelTaskResponse)(nil), // 36: nodefirmware.driver.v1.CancelTaskResponse
+	(Code)(0),                          // 0: nodefirmware.driver.v1.Code
+	(Class)(0),                         // 1: nodefirmware.driver.v1.Class
+	(Support)(0),                       // 2: nodefirmware.driver.v1.Support
+	(Activation)(0),                    // 3: nodefirmware.driver.v1.Activation
+	(Rollback)(0),                      // 4: nodefirmware.driver.v1.Rollback
+	(VersionFormat)(0),                 // 5: nodefirmware.driver.v1.VersionFormat
+	(SlotState)(0),                     // 6: nodefirmware.driver.v1.SlotState
+	(Spelling)(0),                      // 7: nodefirmware.driver.v1.Spelling
+	(TaskKind)(0),                      // 8: nodefirmware.driver.v1.TaskKind
+	(TaskState)(0),                     // 9: nodefirmware.driver.v1.TaskState
+	(CancelMode)(0),                    // 10: nodefirmware.driver.v1.CancelMode
+	(*Status)(nil),                     // 11: nodefirmware.driver.v1.Status
+	(*GetInfoRequest)(nil),             // 12: nodefirmware.driver.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),            // 13: nodefirmware.driver.v1.GetInfoResponse
+	(*Match)(nil),                      // 14: nodefirmware.driver.v1.Match
+	(*Identity)(nil),                   // 15: nodefirmware.driver.v1.Identity
+	(*Slot)(nil),                       // 16: nodefirmware.driver.v1.Slot
+	(*Firmware)(nil),                   // 17: nodefirmware.driver.v1.Firmware
+	(*InspectRequest)(nil),             // 18: nodefirmware.driver.v1.InspectRequest
+	(*InspectResponse)(nil),            // 19: nodefirmware.driver.v1.InspectResponse
+	(*Image)(nil),                      // 20: nodefirmware.driver.v1.Image
+	(*CheckRequest)(nil),               // 21: nodefirmware.driver.v1.CheckRequest
+	(*CheckResponse)(nil),              // 22: nodefirmware.driver.v1.CheckResponse
+	(*TaskRef)(nil),                    // 23: nodefirmware.driver.v1.TaskRef
+	(*WriteRequest)(nil),               // 24: nodefirmware.driver.v1.WriteRequest
+	(*ActivateRequest)(nil),            // 25: nodefirmware.driver.v1.ActivateRequest
+	(*ArchiveRequest)(nil),             // 26: nodefirmware.driver.v1.ArchiveRequest
+	(*RevertRequest)(nil),              // 27: nodefirmware.driver.v1.RevertRequest
+	(*Setting)(nil),                    // 28: nodefirmware.driver.v1.Setting
+	(*Interval)(nil),                   // 29: nodefirmware.driver.v1.Interval
+	(*Parameter)(nil),                  // 30: nodefirmware.driver.v1.Parameter
+	(*ParametersRequest)(nil),          // 31: nodefirmware.driver.v1.ParametersRequest
+	(*ParametersResponse)(nil),         // 32: nodefirmware.driver.v1.ParametersResponse
+	(*CheckConfigurationRequest)(nil),  // 33: nodefirmware.driver.v1.CheckConfigurationRequest
+	(*CheckConfigurationResponse)(nil), // 34: nodefirmware.driver.v1.CheckConfigurationResponse
+	(*ConfigureRequest)(nil),           // 35: nodefirmware.driver.v1.ConfigureRequest
+	(*TaskEvent)(nil),                  // 36: nodefirmware.driver.v1.TaskEvent
+	(*Progress)(nil),                   // 37: nodefirmware.driver.v1.Progress
+	(*TaskResult)(nil),                 // 38: nodefirmware.driver.v1.TaskResult
+	(*Task)(nil),                       // 39: nodefirmware.driver.v1.Task
+	(*GetTaskRequest)(nil),             // 40: nodefirmware.driver.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),            // 41: nodefirmware.driver.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),           // 42: nodefirmware.driver.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),          // 43: nodefirmware.driver.v1.ListTasksResponse
+	(*CancelTaskRequest)(nil),          // 44: nodefirmware.driver.v1.CancelTaskRequest
+	(*CancelTaskResponse)(nil),         // 45: nodefirmware.driver.v1.CancelTaskResponse
 }
 var file_pkg_driver_plugin_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: nodefirmware.driver.v1.Status.code:type_name -> nodefirmware.driver.v1.Code
-	10, // 1: nodefirmware.driver.v1.GetInfoResponse.status:type_name -> nodefirmware.driver.v1.Status
-	13, // 2: nodefirmware.driver.v1.GetInfoResponse.matches:type_name -> nodefirmware.driver.v1.Match
+	11, // 1: nodefirmware.driver.v1.GetInfoResponse.status:type_name -> nodefirmware.driver.v1.Status
+	14, // 2: nodefirmware.driver.v1.GetInfoResponse.matches:type_name -> nodefirmware.driver.v1.Match
 	1,  // 3: nodefirmware.driver.v1.Match.class:type_name -> nodefirmware.driver.v1.Class
 	2,  // 4: nodefirmware.driver.v1.Match.support:type_name -> nodefirmware.driver.v1.Support
 	1,  // 5: nodefirmware.driver.v1.Identity.class:type_name -> nodefirmware.driver.v1.Class
 	6,  // 6: nodefirmware.driver.v1.Slot.state:type_name -> nodefirmware.driver.v1.SlotState
-	15, // 7: nodefirmware.driver.v1.Firmware.slots:type_name -> nodefirmware.driver.v1.Slot
+	16, // 7: nodefirmware.driver.v1.Firmware.slots:type_name -> nodefirmware.driver.v1.Slot
 	3,  // 8: nodefirmware.driver.v1.Firmware.activation:type_name -> nodefirmware.driver.v1.Activation
 	5,  // 9: nodefirmware.driver.v1.Firmware.format:type_name -> nodefirmware.driver.v1.VersionFormat
 	4,  // 10: nodefirmware.driver.v1.Firmware.rollback:type_name -> nodefirmware.driver.v1.Rollback
-	14, // 11: nodefirmware.driver.v1.InspectRequest.identity:type_name -> nodefirmware.driver.v1.Identity
-	10, // 12: nodefirmware.driver.v1.InspectResponse.status:type_name -> nodefirmware.driver.v1.Status
-	14, // 13: nodefirmware.driver.v1.InspectResponse.identity:type_name -> nodefirmware.driver.v1.Identity
-	16, // 14: nodefirmware.driver.v1.InspectResponse.firmware:type_name -> nodefirmware.driver.v1.Firmware
-	14, // 15: nodefirmware.driver.v1.CheckRequest.identity:type_name -> nodefirmware.driver.v1.Identity
-	19, // 16: nodefirmware.driver.v1.CheckRequest.image:type_name -> nodefirmware.driver.v1.Image
-	10, // 17: nodefirmware.driver.v1.CheckResponse.status:type_name -> nodefirmware.driver.v1.Status
-	22, // 18: nodefirmware.driver.v1.WriteRequest.task:type_name -> nodefirmware.driver.v1.TaskRef
-	14, // 19: nodefirmware.driver.v1.WriteRequest.identity:type_name -> nodefirmware.driver.v1.Identity
-	19, // 20: nodefirmware.driver.v1.WriteRequest.image:type_name -> nodefirmware.driver.v1.Image
-	22, // 21: nodefirmware.driver.v1.ActivateRequest.task:type_name -> nodefirmware.driver.v1.TaskRef
-	14, // 22: nodefirmware.driver.v1.ActivateRequest.identity:type_name -> nodefirmware.driver.v1.Identity
+	15, // 11: nodefirmware.driver.v1.InspectRequest.identity:type_name -> nodefirmware.driver.v1.Identity
+	11, // 12: nodefirmware.driver.v1.InspectResponse.status:type_name -> nodefirmware.driver.v1.Status
+	15, // 13: nodefirmware.driver.v1.InspectResponse.identity:type_name -> nodefirmware.driver.v1.Identity
+	17, // 14: nodefirmware.driver.v1.InspectResponse.firmware:type_name -> nodefirmware.driver.v1.Firmware
+	15, // 15: nodefirmware.driver.v1.CheckRequest.identity:type_name -> nodefirmware.driver.v1.Identity
+	20, // 16: nodefirmware.driver.v1.CheckRequest.image:type_name -> nodefirmware.driver.v1.Image
+	11, // 17: nodefirmware.driver.v1.CheckResponse.status:type_name -> nodefirmware.driver.v1.Status
+	23, // 18: nodefirmware.driver.v1.WriteRequest.task:type_name -> nodefirmware.driver.v1.TaskRef
+	15, // 19: nodefirmware.driver.v1.WriteRequest.identity:type_name -> nodefirmware.driver.v1.Identity
+	20, // 20: nodefirmware.driver.v1.WriteRequest.image:type_name -> nodefirmware.driver.v1.Image
+	23, // 21: nodefirmware.driver.v1.ActivateRequest.task:type_name -> nodefirmware.driver.v1.TaskRef
+	15, // 22: nodefirmware.driver.v1.ActivateRequest.identity:type_name -> nodefirmware.driver.v1.Identity
 	3,  // 23: nodefirmware.driver.v1.ActivateRequest.kind:type_name -> nodefirmware.driver.v1.Activation
-	22, // 24: nodefirmware.driver.v1.ArchiveRequest.task:type_name -> nodefirmware.driver.v1.TaskRef
-	14, // 25: nodefirmware.driver.v1.ArchiveRequest.identity:type_name -> nodefirmware.driver.v1.Identity
-	22, // 26: nodefirmware.driver.v1.RevertRequest.task:type_name -> nodefirmware.driver.v1.TaskRef
-	14, // 27: nodefirmware.driver.v1.RevertRequest.identity:type_name -> nodefirmware.driver.v1.Identity
-	28, // 28: nodefirmware.driver.v1.TaskEvent.progress:type_name -> nodefirmware.driver.v1.Progress
-	29, // 29: nodefirmware.driver.v1.TaskEvent.result:type_name -> nodefirmware.driver.v1.TaskResult
-	10, // 30: nodefirmware.driver.v1.TaskResult.status:type_name -> nodefirmware.driver.v1.Status
-	3,  // 31: nodefirmware.driver.v1.TaskResult.activation:type_name -> nodefirmware.driver.v1.Activation
-	7,  // 32: nodefirmware.driver.v1.Task.kind:type_name -> nodefirmware.driver.v1.TaskKind
-	8,  // 33: nodefirmware.driver.v1.Task.state:type_name -> nodefirmware.driver.v1.TaskState
-	29, // 34: nodefirmware.driver.v1.Task.result:type_name -> nodefirmware.driver.v1.TaskResult
-	10, // 35: nodefirmware.driver.v1.GetTaskResponse.status:type_name -> nodefirmware.driver.v1.Status
-	30, // 36: nodefirmware.driver.v1.GetTaskResponse.task:type_name -> nodefirmware.driver.v1.Task
-	10, // 37: nodefirmware.driver.v1.ListTasksResponse.status:type_name -> nodefirmware.driver.v1.Status
-	30, // 38: nodefirmware.driver.v1.ListTasksResponse.tasks:type_name -> nodefirmware.driver.v1.Task
-	9,  // 39: nodefirmware.driver.v1.CancelTaskRequest.mode:type_name -> nodefirmware.driver.v1.CancelMode
-	10, // 40: nodefirmware.driver.v1.CancelTaskResponse.status:type_name -> nodefirmware.driver.v1.Status
-	30, // 41: nodefirmware.driver.v1.CancelTaskResponse.task:type_name -> nodefirmware.driver.v1.Task
-	11, // 42: nodefirmware.driver.v1.Driver.GetInfo:input_type -> nodefirmware.driver.v1.GetInfoRequest
-	17, // 43: nodefirmware.driver.v1.Driver.Inspect:input_type -> nodefirmware.driver.v1.InspectRequest
-	20, // 44: nodefirmware.driver.v1.Driver.Check:input_type -> nodefirmware.driver.v1.CheckRequest
-	23, // 45: nodefirmware.driver.v1.Driver.Write:input_type -> nodefirmware.driver.v1.WriteRequest
-	24, // 46: nodefirmware.driver.v1.Driver.Activate:input_type -> nodefirmware.driver.v1.ActivateRequest
-	25, // 47: nodefirmware.driver.v1.Driver.Archive:input_type -> nodefirmware.driver.v1.ArchiveRequest
-	26, // 48: nodefirmware.driver.v1.Driver.Revert:input_type -> nodefirmware.driver.v1.RevertRequest
-	31, // 49: nodefirmware.driver.v1.Driver.GetTask:input_type -> nodefirmware.driver.v1.GetTaskRequest
-	33, // 50: nodefirmware.driver.v1.Driver.ListTasks:input_type -> nodefirmware.driver.v1.ListTasksRequest
-	35, // 51: nodefirmware.driver.v1.Driver.CancelTask:input_type -> nodefirmware.driver.v1.CancelTaskRequest
-	12, // 52: nodefirmware.driver.v1.Driver.GetInfo:output_type -> nodefirmware.driver.v1.GetInfoResponse
-	18, // 53: nodefirmware.driver.v1.Driver.Inspect:output_type -> nodefirmware.driver.v1.InspectResponse
-	21, // 54: nodefirmware.driver.v1.Driver.Check:output_type -> nodefirmware.driver.v1.CheckResponse
-	27, // 55: nodefirmware.driver.v1.Driver.Write:output_type -> nodefirmware.driver.v1.TaskEvent
-	27, // 56: nodefirmware.driver.v1.Driver.Activate:output_type -> nodefirmware.driver.v1.TaskEvent
-	27, // 57: nodefirmware.driver.v1.Driver.Archive:output_type -> nodefirmware.driver.v1.TaskEvent
-	27, // 58: nodefirmware.driver.v1.Driver.Revert:output_type -> nodefirmware.driver.v1.TaskEvent
-	32, // 59: nodefirmware.driver.v1.Driver.GetTask:output_type -> nodefirmware.driver.v1.GetTaskResponse
-	34, // 60: nodefirmware.driver.v1.Driver.ListTasks:output_type -> nodefirmware.driver.v1.ListTasksResponse
-	36, // 61: nodefirmware.driver.v1.Driver.CancelTask:output_type -> nodefirmware.driver.v1.CancelTaskResponse
-	52, // [52:62] is the sub-list for method output_type
-	42, // [42:52] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	23, // 24: nodefirmware.driver.v1.ArchiveRequest.task:type_name -> nodefirmware.driver.v1.TaskRef
+	15, // 25: nodefirmware.driver.v1.ArchiveRequest.identity:type_name -> nodefirmware.driver.v1.Identity
+	23, // 26: nodefirmware.driver.v1.RevertRequest.task:type_name -> nodefirmware.driver.v1.TaskRef
+	15, // 27: nodefirmware.driver.v1.RevertRequest.identity:type_name -> nodefirmware.driver.v1.Identity
+	29, // 28: nodefirmware.driver.v1.Parameter.number:type_name -> nodefirmware.driver.v1.Interval
+	29, // 29: nodefirmware.driver.v1.Parameter.length:type_name -> nodefirmware.driver.v1.Interval
+	7,  // 30: nodefirmware.driver.v1.Parameter.spelling:type_name -> nodefirmware.driver.v1.Spelling
+	3,  // 31: nodefirmware.driver.v1.Parameter.needs:type_name -> nodefirmware.driver.v1.Activation
+	15, // 32: nodefirmware.driver.v1.ParametersRequest.identity:type_name -> nodefirmware.driver.v1.Identity
+	11, // 33: nodefirmware.driver.v1.ParametersResponse.status:type_name -> nodefirmware.driver.v1.Status
+	30, // 34: nodefirmware.driver.v1.ParametersResponse.parameters:type_name -> nodefirmware.driver.v1.Parameter
+	15, // 35: nodefirmware.driver.v1.CheckConfigurationRequest.identity:type_name -> nodefirmware.driver.v1.Identity
+	28, // 36: nodefirmware.driver.v1.CheckConfigurationRequest.settings:type_name -> nodefirmware.driver.v1.Setting
+	11, // 37: nodefirmware.driver.v1.CheckConfigurationResponse.status:type_name -> nodefirmware.driver.v1.Status
+	23, // 38: nodefirmware.driver.v1.ConfigureRequest.task:type_name -> nodefirmware.driver.v1.TaskRef
+	15, // 39: nodefirmware.driver.v1.ConfigureRequest.identity:type_name -> nodefirmware.driver.v1.Identity
+	28, // 40: nodefirmware.driver.v1.ConfigureRequest.settings:type_name -> nodefirmware.driver.v1.Setting
+	37, // 41: nodefirmware.driver.v1.TaskEvent.progress:type_name -> nodefirmware.driver.v1.Progress
+	38, // 42: nodefirmware.driver.v1.TaskEvent.result:type_name -> nodefirmware.driver.v1.TaskResult
+	11, // 43: nodefirmware.driver.v1.TaskResult.status:type_name -> nodefirmware.driver.v1.Status
+	3,  // 44: nodefirmware.driver.v1.TaskResult.activation:type_name -> nodefirmware.driver.v1.Activation
+	8,  // 45: nodefirmware.driver.v1.Task.kind:type_name -> nodefirmware.driver.v1.TaskKind
+	9,  // 46: nodefirmware.driver.v1.Task.state:type_name -> nodefirmware.driver.v1.TaskState
+	38, // 47: nodefirmware.driver.v1.Task.result:type_name -> nodefirmware.driver.v1.TaskResult
+	11, // 48: nodefirmware.driver.v1.GetTaskResponse.status:type_name -> nodefirmware.driver.v1.Status
+	39, // 49: nodefirmware.driver.v1.GetTaskResponse.task:type_name -> nodefirmware.driver.v1.Task
+	11, // 50: nodefirmware.driver.v1.ListTasksResponse.status:type_name -> nodefirmware.driver.v1.Status
+	39, // 51: nodefirmware.driver.v1.ListTasksResponse.tasks:type_name -> nodefirmware.driver.v1.Task
+	10, // 52: nodefirmware.driver.v1.CancelTaskRequest.mode:type_name -> nodefirmware.driver.v1.CancelMode
+	11, // 53: nodefirmware.driver.v1.CancelTaskResponse.status:type_name -> nodefirmware.driver.v1.Status
+	39, // 54: nodefirmware.driver.v1.CancelTaskResponse.task:type_name -> nodefirmware.driver.v1.Task
+	12, // 55: nodefirmware.driver.v1.Driver.GetInfo:input_type -> nodefirmware.driver.v1.GetInfoRequest
+	18, // 56: nodefirmware.driver.v1.Driver.Inspect:input_type -> nodefirmware.driver.v1.InspectRequest
+	21, // 57: nodefirmware.driver.v1.Driver.Check:input_type -> nodefirmware.driver.v1.CheckRequest
+	24, // 58: nodefirmware.driver.v1.Driver.Write:input_type -> nodefirmware.driver.v1.WriteRequest
+	25, // 59: nodefirmware.driver.v1.Driver.Activate:input_type -> nodefirmware.driver.v1.ActivateRequest
+	26, // 60: nodefirmware.driver.v1.Driver.Archive:input_type -> nodefirmware.driver.v1.ArchiveRequest
+	27, // 61: nodefirmware.driver.v1.Driver.Revert:input_type -> nodefirmware.driver.v1.RevertRequest
+	31, // 62: nodefirmware.driver.v1.Driver.Parameters:input_type -> nodefirmware.driver.v1.ParametersRequest
+	33, // 63: nodefirmware.driver.v1.Driver.CheckConfiguration:input_type -> nodefirmware.driver.v1.CheckConfigurationRequest
+	35, // 64: nodefirmware.driver.v1.Driver.Configure:input_type -> nodefirmware.driver.v1.ConfigureRequest
+	40, // 65: nodefirmware.driver.v1.Driver.GetTask:input_type -> nodefirmware.driver.v1.GetTaskRequest
+	42, // 66: nodefirmware.driver.v1.Driver.ListTasks:input_type -> nodefirmware.driver.v1.ListTasksRequest
+	44, // 67: nodefirmware.driver.v1.Driver.CancelTask:input_type -> nodefirmware.driver.v1.CancelTaskRequest
+	13, // 68: nodefirmware.driver.v1.Driver.GetInfo:output_type -> nodefirmware.driver.v1.GetInfoResponse
+	19, // 69: nodefirmware.driver.v1.Driver.Inspect:output_type -> nodefirmware.driver.v1.InspectResponse
+	22, // 70: nodefirmware.driver.v1.Driver.Check:output_type -> nodefirmware.driver.v1.CheckResponse
+	36, // 71: nodefirmware.driver.v1.Driver.Write:output_type -> nodefirmware.driver.v1.TaskEvent
+	36, // 72: nodefirmware.driver.v1.Driver.Activate:output_type -> nodefirmware.driver.v1.TaskEvent
+	36, // 73: nodefirmware.driver.v1.Driver.Archive:output_type -> nodefirmware.driver.v1.TaskEvent
+	36, // 74: nodefirmware.driver.v1.Driver.Revert:output_type -> nodefirmware.driver.v1.TaskEvent
+	32, // 75: nodefirmware.driver.v1.Driver.Parameters:output_type -> nodefirmware.driver.v1.ParametersResponse
+	34, // 76: nodefirmware.driver.v1.Driver.CheckConfiguration:output_type -> nodefirmware.driver.v1.CheckConfigurationResponse
+	36, // 77: nodefirmware.driver.v1.Driver.Configure:output_type -> nodefirmware.driver.v1.TaskEvent
+	41, // 78: nodefirmware.driver.v1.Driver.GetTask:output_type -> nodefirmware.driver.v1.GetTaskResponse
+	43, // 79: nodefirmware.driver.v1.Driver.ListTasks:output_type -> nodefirmware.driver.v1.ListTasksResponse
+	45, // 80: nodefirmware.driver.v1.Driver.CancelTask:output_type -> nodefirmware.driver.v1.CancelTaskResponse
+	68, // [68:81] is the sub-list for method output_type
+	55, // [55:68] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_pkg_driver_plugin_v1_driver_proto_init() }
@@ -2719,7 +3399,8 @@ func file_pkg_driver_plugin_v1_driver_proto_init() {
 	if File_pkg_driver_plugin_v1_driver_proto != nil {
 		return
 	}
-	file_pkg_driver_plugin_v1_driver_proto_msgTypes[17].OneofWrappers = []any{
+	file_pkg_driver_plugin_v1_driver_proto_msgTypes[19].OneofWrappers = []any{}
+	file_pkg_driver_plugin_v1_driver_proto_msgTypes[25].OneofWrappers = []any{
 		(*TaskEvent_Progress)(nil),
 		(*TaskEvent_Result)(nil),
 	}
@@ -2728,8 +3409,8 @@ func file_pkg_driver_plugin_v1_driver_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pkg_driver_plugin_v1_driver_proto_rawDesc), len(file_pkg_driver_plugin_v1_driver_proto_rawDesc)),
-			NumEnums:      10,
-			NumMessages:   27,
+			NumEnums:      11,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,16 +30,19 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Driver_GetInfo_FullMethodName    = "/nodefirmware.driver.v1.Driver/GetInfo"
-	Driver_Inspect_FullMethodName    = "/nodefirmware.driver.v1.Driver/Inspect"
-	Driver_Check_FullMethodName      = "/nodefirmware.driver.v1.Driver/Check"
-	Driver_Write_FullMethodName      = "/nodefirmware.driver.v1.Driver/Write"
-	Driver_Activate_FullMethodName   = "/nodefirmware.driver.v1.Driver/Activate"
-	Driver_Archive_FullMethodName    = "/nodefirmware.driver.v1.Driver/Archive"
-	Driver_Revert_FullMethodName     = "/nodefirmware.driver.v1.Driver/Revert"
-	Driver_GetTask_FullMethodName    = "/nodefirmware.driver.v1.Driver/GetTask"
-	Driver_ListTasks_FullMethodName  = "/nodefirmware.driver.v1.Driver/ListTasks"
-	Driver_CancelTask_FullMethodName = "/nodefirmware.driver.v1.Driver/CancelTask"
+	Driver_GetInfo_FullMethodName            = "/nodefirmware.driver.v1.Driver/GetInfo"
+	Driver_Inspect_FullMethodName            = "/nodefirmware.driver.v1.Driver/Inspect"
+	Driver_Check_FullMethodName              = "/nodefirmware.driver.v1.Driver/Check"
+	Driver_Write_FullMethodName              = "/nodefirmware.driver.v1.Driver/Write"
+	Driver_Activate_FullMethodName           = "/nodefirmware.driver.v1.Driver/Activate"
+	Driver_Archive_FullMethodName            = "/nodefirmware.driver.v1.Driver/Archive"
+	Driver_Revert_FullMethodName             = "/nodefirmware.driver.v1.Driver/Revert"
+	Driver_Parameters_FullMethodName         = "/nodefirmware.driver.v1.Driver/Parameters"
+	Driver_CheckConfiguration_FullMethodName = "/nodefirmware.driver.v1.Driver/CheckConfiguration"
+	Driver_Configure_FullMethodName          = "/nodefirmware.driver.v1.Driver/Configure"
+	Driver_GetTask_FullMethodName            = "/nodefirmware.driver.v1.Driver/GetTask"
+	Driver_ListTasks_FullMethodName          = "/nodefirmware.driver.v1.Driver/ListTasks"
+	Driver_CancelTask_FullMethodName         = "/nodefirmware.driver.v1.Driver/CancelTask"
 )
 
 // DriverClient is the client API for Driver service.
@@ -63,6 +66,14 @@ type DriverClient interface {
 	// Revert makes a version held by a slot the one that runs next, on devices whose rollback is ROLLBACK_SLOT. It is a
 	// task that writes. Devices with other kinds of rollback are restored by a Write.
 	Revert(ctx context.Context, in *RevertRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[TaskEvent], error)
+	// Parameters reads the settings of the device itself, in order of their names: all, or those of the names and those that they set. A
+	// name that the device does not know is left out. It writes nothing. This call and the next two are for plugins that say in their info
+	// that they have settings; others need not know them.
+	Parameters(ctx context.Context, in *ParametersRequest, opts ...grpc.CallOption) (*ParametersResponse, error)
+	// CheckConfiguration verifies that the device takes the settings, as it is now. It writes nothing.
+	CheckConfiguration(ctx context.Context, in *CheckConfigurationRequest, opts ...grpc.CallOption) (*CheckConfigurationResponse, error)
+	// Configure stores the settings. What the device stores already is not written. It is a task that writes.
+	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[TaskEvent], error)
 	// GetTask returns the state of a task. Plugins keep some ended tasks until they restart.
 	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error)
 	// ListTasks lists the running tasks and the kept ended ones, the newest first, at most 64.
@@ -185,6 +196,45 @@ func (c *driverClient) Revert(ctx context.Context, in *RevertRequest, opts ...gr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Driver_RevertClient = grpc.ServerStreamingClient[TaskEvent]
 
+func (c *driverClient) Parameters(ctx context.Context, in *ParametersRequest, opts ...grpc.CallOption) (*ParametersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ParametersResponse)
+	err := c.cc.Invoke(ctx, Driver_Parameters_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *driverClient) CheckConfiguration(ctx context.Context, in *CheckConfigurationRequest, opts ...grpc.CallOption) (*CheckConfigurationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckConfigurationResponse)
+	err := c.cc.Invoke(ctx, Driver_CheckConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *driverClient) Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[TaskEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Driver_ServiceDesc.Streams[4], Driver_Configure_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ConfigureRequest, TaskEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Driver_ConfigureClient = grpc.ServerStreamingClient[TaskEvent]
+
 func (c *driverClient) GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetTaskResponse)
@@ -236,6 +286,14 @@ type DriverServer interface {
 	// Revert makes a version held by a slot the one that runs next, on devices whose rollback is ROLLBACK_SLOT. It is a
 	// task that writes. Devices with other kinds of rollback are restored by a Write.
 	Revert(*RevertRequest, grpc.ServerStreamingServer[TaskEvent]) error
+	// Parameters reads the settings of the device itself, in order of their names: all, or those of the names and those that they set. A
+	// name that the device does not know is left out. It writes nothing. This call and the next two are for plugins that say in their info
+	// that they have settings; others need not know them.
+	Parameters(context.Context, *ParametersRequest) (*ParametersResponse, error)
+	// CheckConfiguration verifies that the device takes the settings, as it is now. It writes nothing.
+	CheckConfiguration(context.Context, *CheckConfigurationRequest) (*CheckConfigurationResponse, error)
+	// Configure stores the settings. What the device stores already is not written. It is a task that writes.
+	Configure(*ConfigureRequest, grpc.ServerStreamingServer[TaskEvent]) error
 	// GetTask returns the state of a task. Plugins keep some ended tasks until they restart.
 	GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error)
 	// ListTasks lists the running tasks and the kept ended ones, the newest first, at most 64.
@@ -272,6 +330,15 @@ func (UnimplementedDriverServer) Archive(*ArchiveRequest, grpc.ServerStreamingSe
 }
 func (UnimplementedDriverServer) Revert(*RevertRequest, grpc.ServerStreamingServer[TaskEvent]) error {
 	return status.Error(codes.Unimplemented, "method Revert not implemented")
+}
+func (UnimplementedDriverServer) Parameters(context.Context, *ParametersRequest) (*ParametersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Parameters not implemented")
+}
+func (UnimplementedDriverServer) CheckConfiguration(context.Context, *CheckConfigurationRequest) (*CheckConfigurationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CheckConfiguration not implemented")
+}
+func (UnimplementedDriverServer) Configure(*ConfigureRequest, grpc.ServerStreamingServer[TaskEvent]) error {
+	return status.Error(codes.Unimplemented, "method Configure not implemented")
 }
 func (UnimplementedDriverServer) GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTask not implemented")
@@ -401,6 +468,53 @@ func _Driver_Revert_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Driver_RevertServer = grpc.ServerStreamingServer[TaskEvent]
 
+func _Driver_Parameters_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ParametersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DriverServer).Parameters(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Driver_Parameters_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DriverServer).Parameters(ctx, req.(*ParametersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Driver_CheckConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DriverServer).CheckConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Driver_CheckConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DriverServer).CheckConfiguration(ctx, req.(*CheckConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Driver_Configure_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ConfigureRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(DriverServer).Configure(m, &grpc.GenericServerStream[ConfigureRequest, TaskEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Driver_ConfigureServer = grpc.ServerStreamingServer[TaskEvent]
+
 func _Driver_GetTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetTaskRequest)
 	if err := dec(in); err != nil {
@@ -475,6 +589,14 @@ var Driver_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Driver_Check_Handler,
 		},
 		{
+			MethodName: "Parameters",
+			Handler:    _Driver_Parameters_Handler,
+		},
+		{
+			MethodName: "CheckConfiguration",
+			Handler:    _Driver_CheckConfiguration_Handler,
+		},
+		{
 			MethodName: "GetTask",
 			Handler:    _Driver_GetTask_Handler,
 		},
@@ -506,6 +628,11 @@ var Driver_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Revert",
 			Handler:       _Driver_Revert_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Configure",
+			Handler:       _Driver_Configure_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -229,7 +229,7 @@ func ActivationTo(a inventory.Activation) (pluginv1.Activation, error) { return 
 
 // InfoFrom translates and checks a plugin's info from a message.
 func InfoFrom(m *pluginv1.GetInfoResponse) (plugin.Info, error) {
-	info := plugin.Info{Name: m.GetName(), Version: m.GetVersion()}
+	info := plugin.Info{Name: m.GetName(), Version: m.GetVersion(), Settings: m.GetSettings()}
 	var errs []error
 	for _, match := range m.GetMatches() {
 		info.Matches = append(info.Matches, plugin.Match{
@@ -249,7 +249,7 @@ func InfoTo(info plugin.Info) (*pluginv1.GetInfoResponse, error) {
 	if err := info.Check(); err != nil {
 		return nil, err
 	}
-	m := &pluginv1.GetInfoResponse{Status: OK(), Name: info.Name, Version: info.Version}
+	m := &pluginv1.GetInfoResponse{Status: OK(), Name: info.Name, Version: info.Version, Settings: info.Settings}
 	for _, match := range info.Matches {
 		class, err := classes.to(match.Class)
 		support, err2 := supports.to(match.Support)

@@ -64,6 +64,55 @@ func TestValuesSurviveTheWire(t *testing.T) {
 	assert.Equal(t, info, gotInfo)
 }
 
+func goodParameters() []inventory.Parameter {
+	return []inventory.Parameter{
+		{
+			Name: "A", Sets: []string{"B"}, Current: inventory.Read(""), Next: inventory.Read("x y"), Default: inventory.Read("d"), Ready: inventory.Read("r"),
+			ReadOnly: "fixed", Domain: inventory.Domain{Values: []string{"v"}, Length: &inventory.Interval{Max: 8}}, Spelling: inventory.SpelledWithCode,
+			Needs: inventory.ActivatePowerCycle, Volatile: true,
+		},
+		{Name: "B", Domain: inventory.Domain{Number: &inventory.Interval{Min: -1, Max: 7, Step: 2}}, Spelling: inventory.SpelledAsNumber},
+	}
+}
+
+func TestSettingsSurviveTheWire(t *testing.T) {
+	for field, value := range reflect.ValueOf(goodParameters()[0]).Fields() {
+		assert.False(t, value.IsZero(), "%s is sent", field.Name)
+	}
+	all, err := wire.ParametersTo(goodParameters())
+	require.NoError(t, err)
+	got, err := wire.ParametersFrom(all)
+	require.NoError(t, err)
+	assert.Equal(t, goodParameters(), got)
+	told := []inventory.Setting{{Name: "A", Value: "x y"}, {Name: "B"}}
+	back, err := wire.SettingsFrom(wire.SettingsTo(told))
+	require.NoError(t, err)
+	assert.Equal(t, told, back)
+	for name, change := range map[string]func(*pluginv1.Parameter){
+		"no name":     func(m *pluginv1.Parameter) { m.Name = "" },
+		"order":       func(m *pluginv1.Parameter) { m.Name = "C" },
+		"long name":   func(m *pluginv1.Parameter) { m.Name = strings.Repeat("A", 129) },
+		"line break":  func(m *pluginv1.Parameter) { m.Current = proto.String("a\nb") },
+		"long value":  func(m *pluginv1.Parameter) { m.Default = proto.String(strings.Repeat("A", 513)) },
+		"spelling":    func(m *pluginv1.Parameter) { m.Spelling = 0 },
+		"activation":  func(m *pluginv1.Parameter) { m.Needs = 99 },
+		"many values": func(m *pluginv1.Parameter) { m.Values = make([]string, 1025) },
+		"bad value":   func(m *pluginv1.Parameter) { m.Values = []string{" x"} },
+	} {
+		bad := []*pluginv1.Parameter{proto.CloneOf(all[0]), all[1]}
+		change(bad[0])
+		got, err := wire.ParametersFrom(bad)
+		require.Error(t, err, name)
+		assert.Empty(t, got, name)
+	}
+	_, err = wire.ParametersFrom(make([]*pluginv1.Parameter, 4097))
+	require.Error(t, err)
+	_, err = wire.SettingsFrom([]*pluginv1.Setting{{Name: "A", Value: "\x1b"}})
+	require.Error(t, err)
+	_, err = wire.ParametersTo([]inventory.Parameter{{Spelling: 7}})
+	require.Error(t, err)
+}
+
 func TestProtocolHasEveryClass(t *testing.T) {
 	for _, class := range inventory.Classes() {
 		m, err := wire.IdentityTo(inventory.Identity{Class: class})
