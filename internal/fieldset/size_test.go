@@ -127,7 +127,7 @@ func (c cluster) fullNodeFirmware() {
 	text := long(128, 1)
 	require.NoError(c, fieldset.ApplyNode(c.Context(), c, n.Name, v1alpha1.NodeFirmwareStatus{
 		Conditions: verbose(nfostatus.NodeConditions...), Machine: &v1alpha1.Machine{Vendor: text, Model: text, SerialNumber: text},
-		BootID: long(36, 1), LastScanTime: &now, BIOSVersion: long(64, 1),
+		BootID: long(36, 1), LastScanTime: &now, BIOSVersion: long(64, 1), Baseline: strings.Repeat("a", 16),
 		HeldBy: long(253, 1), Requests: v1alpha1.NodeRequests{Retry: text, Release: text, Scan: text},
 		CurrentStep: &v1alpha1.CurrentStep{Job: long(253, 1), Name: long(63, 1)},
 		Steps: filled(c.T, 64, unbounded, func(i int) v1alpha1.EnabledStep {

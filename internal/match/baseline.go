@@ -17,7 +17,7 @@ type Unlike struct {
 	Differs []baseline.Difference
 }
 
-// equals are chosen nodes of one machine with one baseline.
+// equals are chosen nodes whose machine has one vendor and model, and that have one baseline.
 type equals struct {
 	machine  [2]string
 	baseline string
