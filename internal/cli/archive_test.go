@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +17,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -97,6 +99,36 @@ func TestBackupCanBeRestored(t *testing.T) {
 	running, err = s.Running("nic0")
 	require.NoError(t, err)
 	assert.Equal(t, simhost.DefaultCX6Version, running)
+}
+
+// A backup in a directory has the settings of the card too.
+func TestBackupHasTheSettings(t *testing.T) {
+	s := newStage(t)
+	id := s.card(t, cx6Board)
+	dir := filepath.Join(t.TempDir(), "backup")
+	_, err := s.archiving(io.Discard).Backup(t.Context(), id, dir)
+	require.NoError(t, err)
+
+	devices := s.scan(t).Devices
+	at := slices.IndexFunc(devices, func(d inventory.Device) bool { return d.UniqueID == id })
+	c, err := s.hardware.Drivers.Configurer(devices[at])
+	require.NoError(t, err)
+	next := func() string {
+		all, err := c.Parameters(t.Context(), devices[at].Identity, "NUM_OF_VFS")
+		require.NoError(t, err)
+		return inventory.FindParameter(all, "NUM_OF_VFS").Next.Value
+	}
+	require.Equal(t, "0", next())
+	_, err = c.Configure(t.Context(), devices[at].Identity, driver.Configuration{Set: []inventory.Setting{{Name: "NUM_OF_VFS", Value: "8"}}})
+	require.NoError(t, err)
+	require.Equal(t, "8", next())
+
+	var log bytes.Buffer
+	restored, err := s.archiving(&log).RestoreFrom(t.Context(), dir)
+	require.NoError(t, err)
+	assert.Equal(t, "0", next())
+	assert.Contains(t, log.String(), "settings of "+id)
+	assert.NotEqual(t, "PowerCycle", restored.Activation)
 }
 
 // TestBackupToADirectory proves R002-73.

@@ -103,7 +103,7 @@ func gates() []Mutant {
 		{What: "a device without a way back is restored", File: rollback,
 			Old: "u.Rollback != inventory.RollbackNone:", New: "u.Rollback == inventory.RollbackNone:"},
 		{What: "some devices are restored though one cannot be", File: rollback, Old: "if len(stuck) == 0 {", New: "if len(stuck) < len(r.Failure.Blames) {"},
-		{What: "a node that cannot be restored is not held", File: rollback, Old: "Step: r.Failure.Step, Held: true,", New: "Step: r.Failure.Step,"},
+		{What: "a node that cannot be restored is not held", File: rollback, Old: "Step: r.Failure.Step, Held: !r.InService,", New: "Step: r.Failure.Step,"},
 		{What: "the request that was in force clears what failed under it", File: clearance, Old: "string(c) != *under", New: "string(c) == *under"},
 		{What: "an empty request clears", File: clearance, Old: `c != "" && (`, New: `(c != "" || under != nil) && (`},
 	}
