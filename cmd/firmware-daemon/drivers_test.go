@@ -27,7 +27,7 @@ func TestProfilesBecomeDriversBesideTheBuiltInOnes(t *testing.T) {
 	require.NoError(t, err)
 	all := drivers(nil, nil)
 	assert.Greater(t, len(all), len(builtin(nil, nil, false, config.Machine{})))
-	for vendor, want := range map[string]string{"Dell Inc.": "dell-bios", "Lenovo": "fwupd"} {
+	for vendor, want := range map[string]string{"Dell Inc.": "dell-bios", "Lenovo": "lenovo-bios", "Fujitsu": "fwupd"} {
 		d, err := all.For(inventory.Identity{Class: inventory.BIOS, Vendor: vendor})
 		require.NoError(t, err)
 		assert.Equal(t, want, d.Name())

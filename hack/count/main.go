@@ -46,7 +46,7 @@ func count(tree fs.FS) ([]figure, error) {
 	reasons := figure{name: "reasons", most: 80}
 	product := figure{name: "product", most: 69050}
 	world := figure{name: "testWorld", most: 31400}
-	tests := figure{name: "tests", most: 94900}
+	tests := figure{name: "tests", most: 95000}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
