@@ -91,7 +91,7 @@ func (r *Report) Summary(w io.Writer) {
 		fmt.Fprintf(w, "NIC firmware %s was quarantined already: %d nodes spared.\n", c.Version, c.Spared)
 	}
 	if s := r.Settings; s != nil && s.Result == actRolledBack {
-		fmt.Fprintf(w, "Settings are in force on %d nodes. linkType %s took the link of %s down: taken back by itself in %.0f s, quarantined, %d nodes spared.\n",
+		fmt.Fprintf(w, "Settings came with the firmware on %d nodes: one maintenance and one reboot for both. linkType %s took the link of %s down: taken back by itself in %.0f s, quarantined, %d nodes spared.\n",
 			s.Nodes, wrongLink, s.Node, s.DurationSeconds, len(r.Nodes)-s.RolledBack)
 	} else if s != nil && s.Result == actQuarantined {
 		fmt.Fprintf(w, "Settings with linkType %s were quarantined already: %d nodes spared.\n", wrongLink, len(r.Nodes))

@@ -66,7 +66,11 @@ func (l *Lab) wrongSetting(ctx context.Context, o DemoOptions, list []target) (*
 	if err := errors.Join(err, r.judge(l.Nodes, list, before, now)); err != nil {
 		return r, err
 	}
-	if _, err := l.editLink(ctx, list, cx7.rule, ""); err != nil { // as a person restores the template
+	if r.Node != "" {
+		l.say("%s has the settings again that it had, linkType %s is quarantined for this model, and the other %d nodes never got it.\n"+
+			"Restoring the template, as a person would.", r.Node, wrongLink, len(l.Nodes)-r.RolledBack)
+	}
+	if _, err := l.editLink(ctx, list, cx7.rule, ""); err != nil {
 		return r, err
 	}
 	if err := l.watch(ctx, newView(o.Screen, time.Now()), list); err != nil {
