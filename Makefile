@@ -31,7 +31,7 @@ help: ## Show this help.
 ##@ Use
 
 .PHONY: demo
-demo: build ## Roll firmware over simulated machines through a real Kubernetes API (flags: ARGS='--nodes 12').
+demo: build ## Roll firmware and settings over simulated machines through a real Kubernetes API (flags: ARGS='--nodes 12').
 	bin/firmware-lab demo $(ARGS)
 
 .PHONY: chaos

@@ -463,6 +463,18 @@ func (j *FirmwareJob) FailedOnSettings(device string) bool {
 	})
 }
 
+// Suspects are the image and the settings of an update with which the job may have done harm to the device: settings that went with an image and
+// that it did not touch, because the device had them, are none.
+func (j *FirmwareJob) Suspects(u *TaskDevice) []Digest {
+	untouched := slices.ContainsFunc(j.Status.Steps, func(s JobStep) bool {
+		return s.Name == "configure" && s.Device == u.Name && s.Part != PartRollback && s.State == StepSkipped
+	})
+	if u.Digest != "" && untouched {
+		return []Digest{u.Digest}
+	}
+	return u.Contents()
+}
+
 // Blames reports whether the job says that the image of the device made the device or its node unhealthy.
 func (j *FirmwareJob) Blames(device string) bool {
 	return slices.ContainsFunc(j.Status.Blamed, func(b BlamedDevice) bool { return b.Device == device })

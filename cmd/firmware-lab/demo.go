@@ -16,7 +16,7 @@ func demoCommand() *cobra.Command {
 	var reportFile string
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Roll new BIOS, NIC and disk firmware over a fleet of simulated machines and watch it",
+		Short: "Roll new firmware and settings over a fleet of simulated machines and watch it",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if d.MaxUnavailable < 1 {
@@ -47,7 +47,8 @@ func demoCommand() *cobra.Command {
 	c.Flags().IntVar(&d.MaxUnavailable, "max-unavailable", 2, "how many nodes may be disturbed at once")
 	c.Flags().BoolVar(&d.BadImage, "bad-image", true, "continue with NIC firmware that takes the link down, and watch it being rolled back")
 	c.Flags().BoolVar(&d.CutOff, "cut-off", true, "continue with NIC firmware that cuts its node off from the API server, and watch the node returning")
-	c.Flags().DurationVar(&d.Timeout, "timeout", 10*time.Minute, "how long the rollout may take")
+	c.Flags().BoolVar(&d.Settings, "settings", true, "continue with a setting of a NIC that takes the link down, and watch it being taken back")
+	c.Flags().DurationVar(&d.Timeout, "timeout", 15*time.Minute, "how long all acts together may take")
 	c.Flags().StringVar(&reportFile, "report", "", "file for the report, as JSON")
 	return c
 }

@@ -50,11 +50,11 @@ func SortJobs(jobs []v1alpha1.FirmwareJob) {
 }
 
 // failedWith are those of the image and the settings of an update that a job which failed on the device speaks against. A job that ends
-// before the device is judged says what it failed on; where it blames a device with both, nobody knows which it was.
+// before the device is judged says what it failed on; where it blames a device that it gave both, nobody knows which it was.
 func failedWith(j *v1alpha1.FirmwareJob, u *v1alpha1.TaskDevice) []v1alpha1.Digest {
 	switch {
 	case u.Digest == "" || u.Configuration == "" || j.Blames(u.Name) && !j.FailedOnSettings(u.Name):
-		return u.Contents()
+		return j.Suspects(u)
 	case j.FailedOnSettings(u.Name):
 		return []v1alpha1.Digest{u.Configuration}
 	}

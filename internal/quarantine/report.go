@@ -33,7 +33,7 @@ type report struct {
 }
 
 // believed returns what a job blames, as far as it is believed. The job was admitted by the operator; the
-// image, or the settings, are those that the job was to write to that device; the model is the one that the planner wrote. A daemon that is
+// image, or the settings, are those that the job was to write to that device, and did not find there; the model is the one that the planner wrote. A daemon that is
 // compromised can accuse the images of its own admitted jobs for the models of their devices, and nothing else. A job without that model,
 // which a person made, accuses none; and neither does one whose digest or model is none, so that there can be no FirmwareQuarantine.
 func believed(j *v1alpha1.FirmwareJob) []report {
@@ -43,7 +43,7 @@ func believed(j *v1alpha1.FirmwareJob) []report {
 	var out []report
 	for _, blamed := range j.Status.Blamed {
 		for _, u := range j.Spec.Task.Devices {
-			for _, content := range u.Contents() {
+			for _, content := range j.Suspects(&u) {
 				if u.Name != blamed.Device || v1alpha1.QuarantineName(content, u.Model) == "" {
 					continue
 				}
@@ -66,6 +66,6 @@ func (r report) succeeds(o v1alpha1.QuarantineReport) bool {
 // accuses reports whether the job blames a device of the model for which it has the image, believed or not.
 func accuses(j *v1alpha1.FirmwareJob, about key) bool {
 	return slices.ContainsFunc(j.Spec.Task.Devices, func(u v1alpha1.TaskDevice) bool {
-		return about.model == u.Model && slices.Contains(u.Contents(), about.digest) && slices.ContainsFunc(j.Status.Blamed, func(b v1alpha1.BlamedDevice) bool { return b.Device == u.Name })
+		return about.model == u.Model && slices.Contains(j.Suspects(&u), about.digest) && slices.ContainsFunc(j.Status.Blamed, func(b v1alpha1.BlamedDevice) bool { return b.Device == u.Name })
 	})
 }

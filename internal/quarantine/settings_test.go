@@ -37,3 +37,17 @@ func TestFirmwareAndSettingsOfOneJobAreReportedTogether(t *testing.T) {
 	l.record(j)
 	assert.Len(t, l, 2)
 }
+
+// An image that takes a link down says nothing about the settings that went with it and that the device had before: the job did not touch them.
+func TestSettingsThatWereInForceAreNotReportedWithAnImage(t *testing.T) {
+	j := failing("a", 1, model, 1)
+	j.Spec.Task.Devices[0].Configuration = digest(9)
+	j.Status.Steps = []v1alpha1.JobStep{{Name: "configure", Device: "n1-nic", State: v1alpha1.StepSkipped}}
+	set := compute(jobs(j))
+	_, bad := set.Blocks(digest(1), model, "default")
+	assert.True(t, bad)
+	assert.False(t, set.Holds(digest(9)))
+
+	j.Status.Steps[0].State = v1alpha1.StepSucceeded
+	assert.True(t, compute(jobs(j)).Holds(digest(9)))
+}

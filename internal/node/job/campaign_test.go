@@ -24,7 +24,7 @@ import (
 
 // Between a job and the API server anything may fail: a read, a report or its answer, the publication of results, and the
 // daemon itself, at any moment; and the API server may be restored from a backup. Whatever happens, a job that is admitted
-// runs once, ends once, and its end is reported, after its results (R003-48, R003-49).
+// runs once, ends once, and its end is reported, after its results (R003-48, R003-49). It gives a device firmware, settings, or both.
 func TestWhateverFailsBetweenJobAndAPIServerAJobRunsOnceAndIsReported(t *testing.T) {
 	const seeds = 40
 	d := newDaemon(t)
@@ -55,7 +55,24 @@ func (c *campaign) run(name string) {
 	c.open()
 	defer func() { require.NoError(c.T, c.journal.Close()) }()
 	kind := []inventory.Activation{inventory.ActivateNone, inventory.ActivateDeviceReset, inventory.ActivateReboot}[c.random.IntN(3)]
-	c.job = c.create(name, c.Add(inventory.NIC, "nic0", kind))
+	nic, writes := c.Add(inventory.NIC, "nic0", kind), 1
+	gives := c.random.IntN(3) // firmware, both, or settings alone
+	if gives > 0 {
+		c.Sim.Give("nic0", inventory.Parameter{Name: "VFS", Current: inventory.Read("0"), Default: inventory.Read("0"), Needs: inventory.ActivateReboot})
+	}
+	switch gives {
+	case 0:
+		c.job = c.create(name, nic)
+	case 1:
+		template := c.declare(name, nic, "8")
+		defer func() { require.NoError(c.T, c.env.Client.Delete(c.T.Context(), template)) }()
+		c.job = c.createWith(name, template.Spec.Rules[0].Digest(), nic)
+	case 2:
+		template := c.configure(name, nic, "8")
+		defer func() { require.NoError(c.T, c.env.Client.Delete(c.T.Context(), template)) }()
+		c.job, c.admitted, writes = c.get(name), true, 0
+	}
+	c.note("%d with activation %v", gives, kind)
 	for range 5 + c.random.IntN(25) {
 		c.happen()
 		c.judge()
@@ -63,7 +80,11 @@ func (c *campaign) run(name string) {
 	c.settle()
 	c.judge()
 	require.True(c.T, meta.IsStatusConditionTrue(c.get(name).Status.Conditions, v1alpha1.ConditionComplete), "%+v", c.get(name).Status)
-	assert.Equal(c.T, 1, c.Sim.Count(drivertest.OpWrite, "nic0"))
+	assert.Equal(c.T, writes, c.Sim.Count(drivertest.OpWrite, "nic0"))
+	if gives > 0 {
+		assert.Equal(c.T, "8", c.Sim.Parameter("nic0", "VFS").Current.String())
+		assert.Equal(c.T, 1, c.Sim.Count(drivertest.OpConfigure, "nic0"))
+	}
 	assert.Equal(c.T, step.MaintenanceNone, c.Window.Phase)
 	c.leftAlone()
 }

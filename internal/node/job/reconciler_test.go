@@ -73,12 +73,18 @@ func (d *daemon) Refresh(context.Context) error { d.refreshes++; return d.refres
 // create makes a FirmwareJob for the devices and gives it an admission.
 func (d *daemon) create(name string, ids ...inventory.Identity) *v1alpha1.FirmwareJob {
 	d.T.Helper()
+	return d.createWith(name, "", ids...)
+}
+
+// createWith makes a job that gives its devices firmware and settings.
+func (d *daemon) createWith(name string, settings v1alpha1.Digest, ids ...inventory.Identity) *v1alpha1.FirmwareJob {
+	d.T.Helper()
 	o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
 		NodeName: nodeName, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, HealthyFor: "0s"},
 	}}
 	for _, u := range d.Job(name, ids...).Updates {
 		o.Spec.Task.Devices = append(o.Spec.Task.Devices, v1alpha1.TaskDevice{
-			Name: u.Device, UniqueID: u.UniqueID, FromVersion: u.FromVersion, Version: u.Version, Digest: v1alpha1.Digest(u.Digest),
+			Name: u.Device, UniqueID: u.UniqueID, FromVersion: u.FromVersion, Version: u.Version, Digest: v1alpha1.Digest(u.Digest), Configuration: settings,
 		})
 		d.device(u)
 	}
@@ -95,7 +101,11 @@ func (d *daemon) device(u journal.Update) {
 	o.Spec.Firmware = &v1alpha1.DesiredFirmware{
 		Version: u.Version, Digest: v1alpha1.Digest(u.Digest), Downgrade: v1alpha1.DowngradeForbid, Policy: v1alpha1.PolicyApply,
 	}
+	settings := v1alpha1.ConfiguredBy(o.Spec.Origin)
 	o.Spec.Origin = []v1alpha1.Origin{{Kind: v1alpha1.OriginTemplate, Name: o.Name, UID: "x", Rule: "r"}}
+	if settings != nil {
+		o.Spec.Origin = append(o.Spec.Origin, *settings)
+	}
 	require.NoError(d.T, d.env.Client.Update(d.T.Context(), o))
 	apitest.Want(d.T, d.env.Client, o.Name, v1alpha1.DeviceClass(u.Class), *o.Spec.Firmware)
 	o.Status.Class, o.Status.UniqueID = v1alpha1.DeviceClass(u.Class), u.UniqueID

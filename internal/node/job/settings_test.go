@@ -24,6 +24,19 @@ import (
 // configure has a person declare settings for the adapters, the operator assign them to this one, and makes a job of them alone.
 func (d *daemon) configure(name string, id inventory.Identity, value string) *v1alpha1.ConfigurationTemplate {
 	d.T.Helper()
+	template := d.declare(name, id, value)
+	require.NoError(d.T, d.env.Client.Create(d.T.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
+		NodeName: nodeName, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, HealthyFor: "0s", Devices: []v1alpha1.TaskDevice{{
+			Name: "node-" + id.UniqueID, UniqueID: id.UniqueID, Configuration: template.Spec.Rules[0].Digest(),
+		}}},
+	}}))
+	d.admit(name)
+	return template
+}
+
+// declare has a person declare settings for the adapters, and the operator assign them to this one.
+func (d *daemon) declare(name string, id inventory.Identity, value string) *v1alpha1.ConfigurationTemplate {
+	d.T.Helper()
 	declared := v1alpha1.DesiredConfiguration{
 		Policy: v1alpha1.PolicyApply, Unlisted: v1alpha1.UnlistedKeep, Parameters: []v1alpha1.ParameterValue{{Name: "VFS", Value: value}},
 	}
@@ -43,12 +56,6 @@ func (d *daemon) configure(name string, id inventory.Identity, value string) *v1
 	device.Status.Class, device.Status.UniqueID = v1alpha1.ClassNIC, id.UniqueID
 	device.Status.Firmware = &v1alpha1.ObservedFirmware{Running: "1.0", Driver: "sim", VersionFormat: v1alpha1.VersionFormatDotted}
 	require.NoError(d.T, d.env.Client.Status().Update(d.T.Context(), device))
-	require.NoError(d.T, d.env.Client.Create(d.T.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
-		NodeName: nodeName, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, HealthyFor: "0s", Devices: []v1alpha1.TaskDevice{{
-			Name: device.Name, UniqueID: id.UniqueID, Configuration: declared.Digest(),
-		}}},
-	}}))
-	d.admit(name)
 	return template
 }
 

@@ -343,9 +343,12 @@ func reconfigured(r step.Record) int {
 	return n
 }
 
-// rejudged reports whether the gate runs again because the host has rebooted since its verdict.
+// rejudged reports whether the gate runs again because the host has rebooted since its verdict, and settings are read again before.
 func rejudged(before, now step.Step, was step.Record, e Event) bool {
-	return now.Kind == plan.Health && before.State == step.Succeeded && now.State == step.Pending && was.Verdict != nil &&
+	settings := now.Kind == plan.Verify && slices.ContainsFunc(e.Job.Updates, func(u journal.Update) bool {
+		return u.Device == now.Device && u.Configures()
+	})
+	return (now.Kind == plan.Health || settings) && before.State == step.Succeeded && now.State == step.Pending && was.Verdict != nil &&
 		was.Verdict.BootID != e.Boot
 }
 
@@ -497,8 +500,8 @@ func (j *judge) left(r step.Record, d deviceState) {
 		j.violate("I7", "the node is in service with a torn image in %s", d.spec.ID)
 	case d.stored != d.running && !d.spec.Staged:
 		j.violate("I7", "the node is in service and %s, running %s, hides %s", d.spec.ID, d.running, d.stored)
-	case d.spec.Setting && d.setting != settingBefore:
-		j.violate("I4", "the node is in service after a failure and the setting of %s is %s", d.spec.ID, d.setting)
+	case brought && d.spec.Setting && d.setting != settingBefore:
+		j.violate("I4", "rolled back though the setting of %s is %s", d.spec.ID, d.setting)
 	case d.spec.SettingOnly && d.running != oldVersion:
 		j.violate("I4", "a job that gives %s settings alone left it with %s", d.spec.ID, d.running)
 	case brought && !d.spec.SettingOnly && d.running != d.original:

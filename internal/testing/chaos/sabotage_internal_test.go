@@ -65,6 +65,9 @@ func sabotages(t *testing.T) map[string]sabotage {
 				}
 			}), "I4",
 		},
+		"settings that are not undone after an unhealthy verdict": {
+			"settings-and-bad-firmware", func(w *world, c *engine.Config) { c.Drivers = driver.Set{&stubborn{tools: tools{w.sim, w}}} }, "I4",
+		},
 		"attempts that are forgotten": {
 			"nic-reset", edited(func(j *journal.Job) {
 				for i := range j.Record.Steps {
@@ -268,6 +271,29 @@ func (o obliging) Parameters(ctx context.Context, id inventory.Identity, names .
 	all, err := o.tools.Parameters(ctx, id, names...)
 	for i := range all {
 		all[i].Current, all[i].Next = inventory.Read(settingValue), inventory.Read(settingValue)
+	}
+	return all, err
+}
+
+// stubborn is a driver that gives no setting back, and says that it did.
+type stubborn struct {
+	tools
+	asked string
+}
+
+func (s *stubborn) Configure(ctx context.Context, id inventory.Identity, c driver.Configuration) (inventory.Activation, error) {
+	if s.asked = c.Set[0].Value; s.asked == settingBefore {
+		return inventory.ActivateDeviceReset, nil
+	}
+	return s.tools.Configure(ctx, id, c)
+}
+
+func (s *stubborn) Parameters(ctx context.Context, id inventory.Identity, names ...string) ([]inventory.Parameter, error) {
+	all, err := s.tools.Parameters(ctx, id, names...)
+	for i := range all {
+		if s.asked == settingBefore {
+			all[i].Current, all[i].Next = inventory.Read(s.asked), inventory.Read(s.asked)
+		}
 	}
 	return all, err
 }

@@ -143,8 +143,8 @@ func scenario(name string) (Scenario, error) {
 }
 
 // newest is the world that random scenarios are drawn for. Runs that were kept in an earlier one stay in it: the first one had
-// neither slots that are overwritten, nor a NIC that leads to the API server, nor jobs of type Steps, and the second one no arrays.
-const newest = 3
+// neither slots that are overwritten, nor a NIC that leads to the API server, nor jobs of type Steps, the second one no arrays, and the third one no settings.
+const newest = 4
 
 // randomScenario is the scenario with the given seed in a world.
 func randomScenario(seed uint64, world int) Scenario {
@@ -171,6 +171,9 @@ func randomScenario(seed uint64, world int) Scenario {
 	}
 	if world >= 3 {
 		s.connect(rand.New(rand.NewPCG(seed, 0x617272617973)))
+	}
+	if world >= 4 {
+		s.configure(rand.New(rand.NewPCG(seed, 0x736574)))
 	}
 	return s
 }
@@ -203,5 +206,16 @@ func (s *Scenario) connect(r *rand.Rand) {
 			d.Set = sets[r.IntN(len(sets))]
 			d.Carries = []string{"", "", "", "/", "/var/lib/etcd"}[r.IntN(5)]
 		}
+	}
+}
+
+// configure adds what the fourth world knows more than the third one: settings that go with the firmware of a device, or alone.
+func (s *Scenario) configure(r *rand.Rand) {
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		d.Setting = r.IntN(3) == 0
+		d.SettingOnly = d.Setting && r.IntN(2) == 0 && !d.Staged // what somebody else staged runs after any boot
+		d.Resets = d.Setting && r.IntN(3) == 0
+		d.Unplugs = d.Setting && r.IntN(3) == 0
 	}
 }

@@ -72,7 +72,7 @@ func (l *Lab) try(ctx context.Context, o DemoOptions, list []target, t trial) (*
 	if err := l.editRule(ctx, list, t.bad); err != nil {
 		return nil, err
 	}
-	if err := l.untilQuarantined(ctx, newView(o.Screen, began), list, t.bad); err != nil {
+	if err := l.untilQuarantined(ctx, newView(o.Screen, began), list, t.bad.wanted); err != nil {
 		return nil, err
 	}
 	report, err := l.judgeRollback(t, before)
@@ -111,20 +111,31 @@ func (l *Lab) editRule(ctx context.Context, list []target, t target) error {
 	return nil
 }
 
-// untilQuarantined follows the fleet until no device takes the image any more and every node is in service.
-func (l *Lab) untilQuarantined(ctx context.Context, v *view, list []target, bad target) error {
+// bad says of a device by which digest what is at fault is desired of it, empty where it is not, and what failed on it.
+type bad func(*v1alpha1.NodeDevice) (digest v1alpha1.Digest, failed *v1alpha1.DeviceFailure)
+
+// wanted is the bad of an image.
+func (t target) wanted(d *v1alpha1.NodeDevice) (v1alpha1.Digest, *v1alpha1.DeviceFailure) {
+	if d.Spec.Firmware == nil || d.Spec.Firmware.Version != t.image.Version {
+		return "", nil
+	}
+	return d.Spec.Firmware.Digest, d.Status.Failure
+}
+
+// untilQuarantined follows the fleet until no device takes what is at fault any more and every node is in service.
+func (l *Lab) untilQuarantined(ctx context.Context, v *view, list []target, is bad) error {
 	return follow(ctx, v, func(ctx context.Context) (sight, error) {
 		p, err := l.picture(ctx, list, v.began)
 		if err != nil {
 			return sight{}, err
 		}
-		taking, err := l.takers(ctx, bad)
+		taking, err := l.takers(ctx, is)
 		return sight{p, append(taking, p.unfinished()...)}, err
 	})
 }
 
-// takers lists the devices that may still get the image, and the nodes whose device is not to run it yet.
-func (l *Lab) takers(ctx context.Context, bad target) ([]string, error) {
+// takers lists the devices that may still get what is at fault, and the nodes of whose device it is not desired yet.
+func (l *Lab) takers(ctx context.Context, is bad) ([]string, error) {
 	var devices v1alpha1.NodeDeviceList
 	if err := l.admin.List(ctx, &devices); err != nil {
 		return nil, err
@@ -133,12 +144,13 @@ func (l *Lab) takers(ctx context.Context, bad target) ([]string, error) {
 	assigned := 0
 	for i := range devices.Items {
 		d := &devices.Items[i]
-		if d.Spec.Firmware == nil || d.Spec.Firmware.Version != bad.image.Version {
+		digest, failed := is(d)
+		if digest == "" {
 			continue
 		}
 		assigned++
-		if !refuses(d) {
-			out = append(out, d.Name+" to refuse version "+bad.image.Version)
+		if !refuses(d, digest, failed) {
+			out = append(out, d.Name+" to refuse what is at fault")
 		}
 	}
 	if left := len(l.Nodes) - assigned; left > 0 {
@@ -147,14 +159,13 @@ func (l *Lab) takers(ctx context.Context, bad target) ([]string, error) {
 	return out, nil
 }
 
-// refuses reports whether the desired firmware of the device is not flashed to it, because it is quarantined, or because it
-// failed on this very device. While its job runs, that device may show the first for a moment; afterwards it shows the second.
-func refuses(d *v1alpha1.NodeDevice) bool {
+// refuses reports whether what is desired of the device is kept from it, because it is quarantined, or because it failed on this very device.
+// While its job runs, that device may show the first for a moment; afterwards it shows the second.
+func refuses(d *v1alpha1.NodeDevice, digest v1alpha1.Digest, failed *v1alpha1.DeviceFailure) bool {
 	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked); c != nil {
 		return c.Reason == v1alpha1.ReasonQuarantined
 	}
-	failed := d.Status.Failure
-	return failed != nil && failed.Digest == d.Spec.Firmware.Digest
+	return failed != nil && failed.Digest == digest
 }
 
 // judgeRollback reads the machines: one of them was written twice, and runs its previous firmware again.

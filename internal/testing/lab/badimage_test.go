@@ -33,12 +33,11 @@ func TestDeviceRefusesAnImageThatIsQuarantinedOrFailedOnIt(t *testing.T) {
 		"waits for its source, once more": {v1alpha1.ReasonSourceNotReady, failure(bad), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &v1alpha1.NodeDevice{Spec: v1alpha1.NodeDeviceSpec{Firmware: &v1alpha1.DesiredFirmware{Digest: bad}}}
-			d.Status.Failure = c.failure
+			d := &v1alpha1.NodeDevice{}
 			if c.blocked != "" {
 				d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: c.blocked}}
 			}
-			assert.Equal(t, c.refuses, refuses(d))
+			assert.Equal(t, c.refuses, refuses(d, bad, c.failure))
 		})
 	}
 }

@@ -13,12 +13,12 @@ import (
 // isolationTimeout is the shortest time that a node which its update cut off may wait for the API server.
 const isolationTimeout = time.Minute
 
-// The results of the cut-off. Quarantined is that of a directory in which an earlier demo had the image rolled back: no node
+// The results of the acts that are rolled back. Quarantined is that of a directory in which an earlier demo had that rolled back: no node
 // gets it any more.
 const (
-	cutOffRolledBack  = "RolledBack"
-	cutOffQuarantined = "Quarantined"
-	cutOffFailed      = "Failed"
+	actRolledBack  = "RolledBack"
+	actQuarantined = "Quarantined"
+	actFailed      = "Failed"
 )
 
 // CutOffReport is the outcome of an image that takes a node's only way to the API server away.
@@ -48,7 +48,7 @@ func (l *Lab) cutOff(ctx context.Context, o DemoOptions, list []target) (*CutOff
 	for i, n := range l.Nodes {
 		before[i] = n.Traffic()
 	}
-	known, err := l.wrote(t.bad)
+	known, err := l.got(t.bad.keys[0], func(op simhost.Operation) bool { return op.Version == t.bad.image.Version })
 	if err != nil {
 		return nil, err
 	}
@@ -56,35 +56,36 @@ func (l *Lab) cutOff(ctx context.Context, o DemoOptions, list []target) (*CutOff
 		"one at a time. A node that is cut off waits for %s before it restores what ran before.",
 		t.bad.image.Version, len(l.Nodes), isolationTimeout)
 	rolledBack, err := l.try(ctx, o, list, t)
-	report := &CutOffReport{Result: cutOffRolledBack, Version: t.bad.image.Version}
+	report := &CutOffReport{Result: actRolledBack, Version: t.bad.image.Version}
 	if rolledBack != nil {
 		report.Node, report.Reboots, report.Spared = rolledBack.Node, rolledBack.Reboots, rolledBack.Spared
 		report.DurationSeconds = rolledBack.DurationSeconds
 	}
-	if known {
-		report.Result, report.Node, report.Reboots, report.Spared = cutOffQuarantined, "", 0, len(l.Nodes)
+	if len(known) > 0 {
+		report.Result, report.Node, report.Reboots, report.Spared = actQuarantined, "", 0, len(l.Nodes)
 	}
 	if err == nil {
 		err = report.judge(l.Nodes, before)
 	}
 	if err != nil {
-		report.Result = cutOffFailed
+		report.Result = actFailed
 	}
 	return report, err
 }
 
-// wrote reports whether a machine got the image in an earlier demo.
-func (l *Lab) wrote(t target) (bool, error) {
+// got are the nodes on whose device such an operation was ever made, in an earlier demo too.
+func (l *Lab) got(key string, such func(simhost.Operation) bool) ([]string, error) {
+	var out []string
 	for _, n := range l.Nodes {
 		operations, err := n.Machine.Operations()
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		if slices.ContainsFunc(operations, func(o simhost.Operation) bool { return o.Device == t.keys[0] && o.Version == t.image.Version }) {
-			return true, nil
+		if slices.ContainsFunc(operations, func(op simhost.Operation) bool { return op.Device == key && such(op) }) {
+			out = append(out, n.Name)
 		}
 	}
-	return false, nil
+	return out, nil
 }
 
 // judge reads the relays: the node that got the image was cut off for as long as it had to wait, and no other was.

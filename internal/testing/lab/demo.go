@@ -25,14 +25,16 @@ type DemoOptions struct {
 	BadImage bool
 	// CutOff continues with firmware that cuts its node off and has to be rolled back there; the lab needs Options.Uplink.
 	CutOff bool
+	// Settings continues with a setting that takes a link down and has to be given back.
+	Settings bool
 	// Timeout ends a demo that does not finish.
 	Timeout time.Duration
 	// Screen takes a line for each change of the fleet.
 	Screen io.Writer
 }
 
-// Demo declares new firmware for the whole fleet in one template and watches it roll until every machine runs it. The
-// report is the result; the error says why it failed.
+// Demo declares new firmware for the whole fleet in one template and settings in another, and watches both roll until every machine has them.
+// The report is the result; the error says why it failed.
 func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the fleet was not done after %s", o.Timeout))
 	defer cancel()
@@ -55,22 +57,31 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	}
 	l.sayMirror(list)
 	began := time.Now()
-	if err := l.admin.Create(ctx, fleetTemplate(list)); client.IgnoreAlreadyExists(err) != nil {
-		return nil, fmt.Errorf("declare template: %w", err)
+	firmware, settings := fleetTemplate(list), fleetSettings(list)
+	for _, template := range []client.Object{settings, firmware} {
+		if err := l.admin.Create(ctx, template); client.IgnoreAlreadyExists(err) != nil {
+			return nil, fmt.Errorf("declare template: %w", err)
+		}
 	}
-	l.say("Declared FirmwareTemplate %s: BIOS, NICs and disks of %d nodes, one node first, then two, then at most %d at once.", fleetTemplate(list).Name, len(l.Nodes), o.MaxUnavailable)
+	l.say("Declared for %d nodes: FirmwareTemplate %s, with new versions for BIOS, NICs and disks, and ConfigurationTemplate %s, with 8 virtual\n"+
+		"functions for each NIC. One node goes first, then two, then at most %d at once; each gets both in one maintenance and with one reboot.",
+		len(l.Nodes), firmware.Name, settings.Name, o.MaxUnavailable)
 
 	err = l.watch(ctx, newView(o.Screen, began), list)
 	report.DurationSeconds = time.Since(began).Seconds()
 	report.MaxDisturbed, report.Rollouts = seen.maxDisturbed(), slices.Clone(l.rollouts)
 	// The deadline may have ended the watch; the report still has to say what the machines run.
-	err = errors.Join(err, l.complete(context.WithoutCancel(ctx), report, o, began, err))
+	err = errors.Join(err, l.complete(context.WithoutCancel(ctx), report, o, list, began, err))
 	if err == nil && o.BadImage {
 		report.Rollback, err = l.badImage(ctx, o, list)
 		report.fail(err)
 	}
 	if err == nil && o.CutOff {
 		report.CutOff, err = l.cutOff(ctx, o, list)
+		report.fail(err)
+	}
+	if err == nil && o.Settings {
+		report.Settings, err = l.wrongSetting(ctx, o, list)
 		report.fail(err)
 	}
 	return report, err
@@ -98,23 +109,28 @@ func (l *Lab) picture(ctx context.Context, list []target, since time.Time) (*pic
 		jobs         v1alpha1.FirmwareJobList
 		devices      v1alpha1.NodeDeviceList
 		maintenances maintenancev1alpha1.NodeMaintenanceList
-		template     = fleetTemplate(list)
+		firmware     = fleetTemplate(list)
+		settings     = fleetSettings(list)
 	)
 	for _, o := range []client.ObjectList{&nodes, &jobs, &devices, &maintenances} {
 		if err := l.admin.List(ctx, o); err != nil {
 			return nil, err
 		}
 	}
-	if err := l.admin.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
-		return nil, err
+	for _, template := range []client.Object{firmware, settings} {
+		if err := l.admin.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
+			return nil, err
+		}
 	}
 	waves, err := l.lookAtWaves(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := &picture{inMaintenance: len(maintenances.Items), waves: waves}
-	p.templateReady = meta.IsStatusConditionTrue(template.Status.Conditions, v1alpha1.ConditionReady) &&
-		template.Status.ObservedGeneration == template.Generation
+	ready := func(s v1alpha1.TemplateStatus, generation int64) bool {
+		return meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionReady) && s.ObservedGeneration == generation
+	}
+	p.templatesReady = ready(firmware.Status, firmware.Generation) && ready(settings.Status, settings.Generation)
 	for _, n := range nodes.Items {
 		p.rows = append(p.rows, newRow(n, jobs.Items, devices.Items))
 	}
@@ -146,16 +162,18 @@ func (l *Lab) newReport(list []target) (*Report, error) {
 					return nil, err
 				}
 				node.Devices = append(node.Devices, DeviceReport{Name: key, Class: string(t.selector.Class), From: from, To: t.image.Version})
+				node.due = node.due || from != t.image.Version
 			}
 		}
+		node.due = node.due || n.unsettled(list) != nil
 		r.Nodes = append(r.Nodes, node)
 	}
 	return r, nil
 }
 
-// complete reads the machines back and checks: every device at its target, one maintenance and one reboot for each node
+// complete reads the machines back and checks: every device at its target and with its settings, one maintenance and one reboot for each node
 // that needed them, never more nodes disturbed than allowed.
-func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, began time.Time, failure error) error {
+func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, list []target, began time.Time, failure error) error {
 	var jobs v1alpha1.FirmwareJobList
 	var problems []error
 	if err := l.admin.List(ctx, &jobs); err != nil {
@@ -171,12 +189,12 @@ func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, began time
 				node.MaintenanceStart, node.MaintenanceEnd = start, end
 			}
 		}
-		needed := 0 // in a directory of an earlier demo the machines run their targets already
+		needed := 0
+		if node.due {
+			needed = 1
+		}
 		for d := range node.Devices {
 			device := &node.Devices[d]
-			if device.From != device.To {
-				needed = 1
-			}
 			running, err := n.Machine.Running(device.Name)
 			if err != nil {
 				problems = append(problems, err)
@@ -185,6 +203,7 @@ func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, began time
 				problems = append(problems, fmt.Errorf("%s of %s runs %s instead of %s", device.Name, n.Name, running, device.To))
 			}
 		}
+		problems = append(problems, n.unsettled(list))
 		if node.Reboots != needed || node.Maintenances != needed {
 			problems = append(problems, fmt.Errorf("%s had %d reboots and %d maintenances instead of %d each", n.Name, node.Reboots, node.Maintenances, needed))
 		}

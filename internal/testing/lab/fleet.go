@@ -109,6 +109,27 @@ func fleetTemplate(list []target) *v1alpha1.FirmwareTemplate {
 	return t
 }
 
+// virtualFunctions are what the template of settings declares for each network adapter of the fleet: a limit, which the adapter keeps over a
+// boot.
+var virtualFunctions = []v1alpha1.ParameterValue{{Name: "SRIOV_EN", Value: "1"}, {Name: "NUM_OF_VFS", Value: "8"}}
+
+// fleetSettings declares them, in a rule for each target that is a network adapter.
+func fleetSettings(list []target) *v1alpha1.ConfigurationTemplate {
+	firmware := fleetTemplate(list)
+	t := &v1alpha1.ConfigurationTemplate{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpu-pool"},
+		Spec:       v1alpha1.ConfigurationTemplateSpec{NodeSelector: firmware.Spec.NodeSelector, Machine: firmware.Spec.Machine},
+	}
+	for _, target := range list {
+		if target.selector.Class == v1alpha1.ClassNIC {
+			t.Spec.Rules = append(t.Spec.Rules, v1alpha1.ConfigurationRule{
+				Name: target.rule, Selector: target.selector, DesiredConfiguration: v1alpha1.DesiredConfiguration{Parameters: virtualFunctions},
+			})
+		}
+	}
+	return t
+}
+
 // policy lets the given number of nodes be disturbed at once.
 func policy(maxUnavailable int) *v1alpha1.RolloutPolicy {
 	return &v1alpha1.RolloutPolicy{

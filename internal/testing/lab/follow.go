@@ -79,12 +79,13 @@ func (p *picture) unfinished() []string {
 	return out
 }
 
-// offTarget lists the nodes whose devices do not all run their targets.
+// offTarget lists the nodes whose devices do not all run their targets and have their settings.
 func (p *picture) offTarget() []string {
 	var out []string
 	for _, r := range p.rows {
-		if r.wanted == 0 || r.current != r.wanted {
-			out = append(out, fmt.Sprintf("%s to run its targets (%d of %d, step %s)", r.node, r.current, r.wanted, r.step))
+		if r.wanted == 0 || r.current != r.wanted || r.inForce != r.settled {
+			out = append(out, fmt.Sprintf("%s to run its targets (%d of %d) and have its settings (%d of %d, step %s)", r.node, r.current, r.wanted,
+				r.inForce, r.settled, r.step))
 		}
 	}
 	return out

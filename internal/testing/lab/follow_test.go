@@ -27,7 +27,7 @@ func TestDemoWithoutProgressEndsAndSaysWhatItWaitsFor(t *testing.T) {
 			return busy("health"), nil
 		})
 		require.ErrorContains(t, err, "nothing has changed for 3m0s")
-		assert.ErrorContains(t, err, "node-0 to run its targets (1 of 2, step health)")
+		assert.ErrorContains(t, err, "node-0 to run its targets (1 of 2) and have its settings (0 of 0, step health)")
 		assert.ErrorContains(t, err, "node-0 to be in service (Ready,SchedulingDisabled, step health)")
 		assert.InDelta(t, int(patience/lookEvery)+100, looks, 3, "progress starts the patience again")
 	})

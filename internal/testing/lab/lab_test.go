@@ -291,13 +291,13 @@ func (s *scene) writes() int {
 	return n
 }
 
-// flashes counts the images that were written to each device.
+// flashes counts the images that were written to each device; settings are none.
 func (s *scene) flashes() map[string]int {
 	ops, err := s.node.Machine.Operations()
 	require.NoError(s.t, err)
 	out := map[string]int{}
 	for _, op := range ops {
-		if op.Action == "Write" || op.Action == "Commit" {
+		if (op.Action == "Write" || op.Action == "Commit") && op.Version != "" {
 			out[op.Device]++
 		}
 	}
@@ -309,7 +309,7 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 	l := startLabWith(t, Options{Nodes: 3, Uplink: true, QuietPeriod: 10 * time.Second}) // the devices of a node are assigned in that time on a busy machine too
 	killed := l.killWhileCutOff(t)
 	var screen bytes.Buffer
-	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 10 * time.Minute, Screen: &screen, BadImage: true, CutOff: true})
+	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 10 * time.Minute, Screen: &screen, BadImage: true, CutOff: true, Settings: true})
 	require.NoError(t, err, screen.String())
 	assert.Equal(t, "Succeeded", report.Result)
 	assert.LessOrEqual(t, report.MaxDisturbed, 2)
@@ -365,6 +365,19 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 	if report.CutOff.Node == s.node.Name {
 		want["nic0"] += 2
 	}
+	require.NotNil(t, report.Settings)
+	assert.Equal(t, "RolledBack", report.Settings.Result)
+	assert.Equal(t, 3, report.Settings.Nodes, "R002-50: each node has its settings, given with its firmware")
+	assert.Equal(t, 1, report.Settings.RolledBack, "a value that takes a link down concerns one node")
+	assert.NotEmpty(t, report.Settings.Node)
+	var quarantines v1alpha1.FirmwareQuarantineList
+	require.NoError(t, l.admin.List(t.Context(), &quarantines))
+	versions := map[string]int{}
+	for _, q := range quarantines.Items {
+		version, _, _ := strings.Cut(q.Status.Version, " ")
+		versions[version]++
+	}
+	assert.Equal(t, map[string]int{"28.42.1000": 1, "22.42.1000": 1, "settings": 1}, versions, "settings that were in force all along are none of them")
 	assert.Equal(t, report.CutOff.Node, <-killed)
 	for _, n := range l.Nodes {
 		if waits := n.waits(); n.Name == report.CutOff.Node {

@@ -23,7 +23,9 @@ type Report struct {
 	Rollback *RollbackReport `json:"rollback,omitempty"`
 	// CutOff is the outcome of an image that cuts its node off; absent if none was tried.
 	CutOff *CutOffReport `json:"cutOff,omitempty"`
-	Nodes  []NodeReport  `json:"nodes"`
+	// Settings is the outcome of the settings of the first act, and of one that takes a link down; absent if none was tried.
+	Settings *SettingsReport `json:"settings,omitempty"`
+	Nodes    []NodeReport    `json:"nodes"`
 }
 
 // NodeReport is one machine.
@@ -36,6 +38,8 @@ type NodeReport struct {
 	MaintenanceStart *time.Time     `json:"maintenanceStart,omitempty"`
 	MaintenanceEnd   *time.Time     `json:"maintenanceEnd,omitempty"`
 	Devices          []DeviceReport `json:"devices"`
+	// due says that firmware or settings of it were to be changed when the demo began; in a directory of an earlier demo none are.
+	due bool
 }
 
 // DeviceReport is one part of a machine.
@@ -80,11 +84,17 @@ func (r *Report) Summary(w io.Writer) {
 	} else if b != nil {
 		fmt.Fprintf(w, "NIC firmware %s was quarantined already: %d nodes spared.\n", b.Version, b.Spared)
 	}
-	if c := r.CutOff; c != nil && c.Result == cutOffRolledBack {
+	if c := r.CutOff; c != nil && c.Result == actRolledBack {
 		fmt.Fprintf(w, "NIC firmware %s cut %s off from the API server for %.0f s: rolled back by itself in %.0f s with %d reboots, quarantined, %d nodes spared.\n",
 			c.Version, c.Node, c.CutOffSeconds, c.DurationSeconds, c.Reboots, c.Spared)
-	} else if c != nil && c.Result == cutOffQuarantined {
+	} else if c != nil && c.Result == actQuarantined {
 		fmt.Fprintf(w, "NIC firmware %s was quarantined already: %d nodes spared.\n", c.Version, c.Spared)
+	}
+	if s := r.Settings; s != nil && s.Result == actRolledBack {
+		fmt.Fprintf(w, "Settings came with the firmware on %d nodes: one maintenance and one reboot for both. linkType %s took the link of %s down: taken back by itself in %.0f s, quarantined, %d nodes spared.\n",
+			s.Nodes, wrongLink, s.Node, s.DurationSeconds, len(r.Nodes)-s.RolledBack)
+	} else if s != nil && s.Result == actQuarantined {
+		fmt.Fprintf(w, "Settings with linkType %s were quarantined already: %d nodes spared.\n", wrongLink, len(r.Nodes))
 	}
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)

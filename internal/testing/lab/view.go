@@ -17,22 +17,24 @@ import (
 type picture struct {
 	rows          []row
 	inMaintenance int
-	templateReady bool
-	waves         []v1alpha1.RolloutStatus
-	failure       string
+	// templatesReady says so of the template of firmware and of that of settings.
+	templatesReady bool
+	waves          []v1alpha1.RolloutStatus
+	failure        string
 }
 
 // row is one node of the picture.
 type row struct {
 	node, state, step string
-	current, wanted   int
+	// current of the wanted devices run their target, and inForce of the settled ones have their settings.
+	current, wanted, inForce, settled int
 }
 
 // undone is what is left until every device runs what it should and every node is back in service.
 func (p *picture) undone() []string {
 	out := append(p.offTarget(), p.unfinished()...)
-	if len(out) == 0 && !p.templateReady {
-		out = append(out, "the template to be Ready")
+	if len(out) == 0 && !p.templatesReady {
+		out = append(out, "the templates to be Ready")
 	}
 	return out
 }
@@ -52,6 +54,12 @@ func newRow(n corev1.Node, jobs []v1alpha1.FirmwareJob, devices []v1alpha1.NodeD
 			r.wanted++
 			if d.Status.Firmware != nil && d.Status.Firmware.Running == d.Spec.Firmware.Version {
 				r.current++
+			}
+		}
+		if c, is := d.Spec.Configuration, d.Status.Configuration; d.Spec.NodeName == n.Name && c != nil {
+			r.settled++
+			if is != nil && is.Digest == c.Digest() && is.State == v1alpha1.ConfigurationUpToDate {
+				r.inForce++
 			}
 		}
 	}
@@ -134,7 +142,7 @@ func (v *view) show(p *picture) {
 		}
 	}
 	for _, r := range p.rows {
-		line(r.node, fmt.Sprintf("%-8s %-25s %-34s %d/%d devices at target", r.node, r.state, r.step, r.current, r.wanted))
+		line(r.node, fmt.Sprintf("%-8s %-25s %-34s firmware %d/%d  settings %d/%d", r.node, r.state, r.step, r.current, r.wanted, r.inForce, r.settled))
 	}
 	for _, w := range p.waves {
 		line(w.Model+" "+w.Version, waveLine(w))

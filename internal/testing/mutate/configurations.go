@@ -30,6 +30,8 @@ func configurations() []Mutant {
 			Old: "case j.FailedOnSettings(u.Name):", New: "case u.Name == \"\":"},
 		{What: "a node that settings hold is held by other settings too", File: failures, Packages: planner, Run: run,
 			Old: " && c.Digest() == u.Configuration", New: ""},
-		{What: "settings are never quarantined", File: "internal/quarantine/report.go", Run: run, Old: "range u.Contents()", New: "range u.Contents()[:0]"},
+		{What: "settings are never quarantined", File: "internal/quarantine/report.go", Run: run, Old: "range j.Suspects(&u)", New: "range j.Suspects(&u)[:0]"},
+		{What: "settings that were in force are quarantined with an image", File: "api/v1alpha1/firmwarejob_types.go", Packages: []string{"internal/quarantine"}, Run: run,
+			Old: "u.Digest != \"\" && untouched", New: "u.Digest == \"-\" && untouched"},
 	}
 }

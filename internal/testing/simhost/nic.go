@@ -15,8 +15,15 @@ type nicState struct {
 	FlashResets bool               `json:",omitempty"`
 }
 
-// hasLinks reports whether the ports with a cable have a link.
-func (n *nicState) hasLinks() bool { return !n.LinkDown && !n.Running.LinkDown && !n.Running.Recovery }
+// hasLink reports whether a port has a link. All cables of the machine lead to Ethernet switches.
+func (n *nicState) hasLink(port int) bool {
+	return !n.LinkDown && !n.Running.LinkDown && !n.Running.Recovery && n.isEthernet(port)
+}
+
+// isEthernet reports whether a port speaks Ethernet, so that the kernel makes an interface for it.
+func (n *nicState) isEthernet(port int) bool {
+	return n.nv(linkType(port), ethernet).Current == ethernet
+}
 
 func newNIC(n NIC) *nicState {
 	f := flash{Version: n.Version, Digest: digest(BuildImage(NICImage, ImageOptions{Version: n.Version, PSID: n.PSID}))}
@@ -66,5 +73,5 @@ func (n *nicState) stored() flash {
 func (n *nicState) describe(d *Device) {
 	d.Running, d.RunningDigest = n.Running.Version, n.Running.Digest
 	d.Stored, d.StoredDigest = n.stored().Version, n.stored().Digest
-	d.Torn, d.LinkUp, d.VFs, d.Mode = n.Next.Torn, d.Present && n.hasLinks(), n.VFs, n.Mode
+	d.Torn, d.LinkUp, d.VFs, d.Mode = n.Next.Torn, d.Present && n.hasLink(0) && n.hasLink(1), n.VFs, n.Mode
 }

@@ -22,6 +22,11 @@ type nvParameter struct {
 	elements int
 }
 
+// linkType is the setting that says what a port speaks; ethernet is the larger of its numbers.
+func linkType(port int) string { return fmt.Sprintf("LINK_TYPE_P%d", port+1) }
+
+const ethernet = 2
+
 var nvSwitch = []string{"False", "True"}
 
 // nvParameters are those that the running firmware of the card knows, as the tool lists them.
@@ -34,7 +39,7 @@ func (n NIC) nvParameters(fw *nicState) []nvParameter {
 		{name: "HOST_CHAINING_DESCRIPTORS", standard: 9, most: 15, elements: 8},
 	}
 	for port := range n.Ports {
-		all = append(all, nvParameter{name: fmt.Sprintf("LINK_TYPE_P%d", port+1), values: []string{"IB", "ETH"}, lowest: 1, standard: 2, most: 2})
+		all = append(all, nvParameter{name: linkType(port), values: []string{"IB", "ETH"}, lowest: 1, standard: ethernet, most: ethernet})
 	}
 	var known []nvParameter
 	for _, p := range all {

@@ -3,6 +3,8 @@ package simhost
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -114,6 +116,38 @@ func TestAFirmwareWithoutLinksHasNoneWhateverActivatesIt(t *testing.T) {
 			assert.Equal(t, DefaultCX6Version, device(t, m, "nic0").Running)
 		})
 	}
+}
+
+// A port that is told to speak InfiniBand does so after the next reset: the kernel has no interface for it, and its cable still leads to an
+// Ethernet switch.
+func TestAPortThatSpeaksInfiniBandHasNoLinkAndNoInterface(t *testing.T) {
+	m := newMachine(t)
+	told := func(values ...string) {
+		t.Helper()
+		require.Zero(t, run(m, append([]string{"mstconfig", "-d", cx6, "-y", "set"}, values...)...).code)
+	}
+	function := "sys/bus/pci/devices/" + cx6 + "/"
+	is := func(class, layer, state string, up bool) {
+		t.Helper()
+		assert.Equal(t, class, read(t, m, function+"class"))
+		assert.Equal(t, layer, read(t, m, "sys/class/infiniband/mlx5_0/ports/1/link_layer"))
+		assert.Equal(t, state, read(t, m, "sys/class/infiniband/mlx5_0/ports/1/state"))
+		assert.Equal(t, up, device(t, m, "nic0").LinkUp)
+		connected, err := m.Connected()
+		require.NoError(t, err)
+		assert.Equal(t, up, connected)
+		assert.Equal(t, up, strings.Contains(read(t, m, "proc/1/net/route"), "ens1f0np0"), "the route goes with the interface")
+		assert.Equal(t, up, slices.Contains(names(t, m, "sys/class/net"), "ens1f0np0"))
+	}
+	told("LINK_TYPE_P1=1")
+	is("0x020000", "Ethernet", "4: ACTIVE", true)
+	require.Zero(t, run(m, "mstfwreset", "-d", cx6, "-l", "3", "-y", "r").code)
+	is("0x020700", "InfiniBand", "1: DOWN", false)
+	assert.FileExists(t, filepath.Join(m.Dir(), "sys/class/net/ens1f1np1/address"), "the other port has its own setting")
+	assert.True(t, device(t, m, "nic1").LinkUp)
+	told("LINK_TYPE_P1=ETH")
+	require.NoError(t, m.Boot())
+	is("0x020000", "Ethernet", "4: ACTIVE", true)
 }
 
 func TestAFirmwareThatDoesNotStartLeavesAMemoryController(t *testing.T) {

@@ -308,19 +308,20 @@ func (c *call) configStore(n NIC, what string, store func(*nicState)) (int, erro
 	return 0, nil
 }
 
-// Setting is the number of a setting of a card, as it stores it for the next reset.
-func (m *Machine) Setting(key, name string) (int, error) {
+// Setting are the numbers of a setting of a card: the one in force, and the one that it stores for the next reset.
+func (m *Machine) Setting(key, name string) (inForce, stored int, err error) {
 	s, err := m.view()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	fw := s.NICs[key]
 	if fw == nil {
-		return 0, fmt.Errorf("read setting of %s: it is no network adapter", key)
+		return 0, 0, fmt.Errorf("read setting of %s: it is no network adapter", key)
 	}
 	p, why := s.nic(key).parameter(name, fw)
 	if why != "" {
-		return 0, fmt.Errorf("read setting of %s: %s", key, why)
+		return 0, 0, fmt.Errorf("read setting of %s: %s", key, why)
 	}
-	return fw.nv(name, p.standard).Next, nil
+	v := fw.nv(name, p.standard)
+	return v.Current, v.Next, nil
 }

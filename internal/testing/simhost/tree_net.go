@@ -43,6 +43,8 @@ func recoveryID(n NIC) string {
 type function struct {
 	// Address is the PCI address.
 	Address string
+	// Number of the port in its half.
+	Number int
 	Port
 }
 
@@ -55,7 +57,7 @@ func (n NIC) functions() []function {
 	}
 	for _, h := range halves {
 		for i, p := range h.Ports {
-			out = append(out, function{fmt.Sprintf("%s.%d", h.Slot, i), p})
+			out = append(out, function{fmt.Sprintf("%s.%d", h.Slot, i), i, p})
 		}
 	}
 	return out
@@ -71,9 +73,13 @@ func (n NIC) driverOf(address string) string {
 
 // renderPort adds function number port of a card, counted over both halves.
 func renderPort(t tree, n NIC, fw *nicState, p function, port, ifindex, rdma int) {
+	class, layer := "020000", "Ethernet"
+	if !fw.isEthernet(p.Number) {
+		class, layer = "020700", "InfiniBand"
+	}
 	dir := renderPCI(t, pciDevice{
 		address: p.Address, vendor: "15b3", device: n.DeviceID, subVendor: "15b3", subDevice: n.SubsystemID,
-		class: "020000", driver: n.driverOf(p.Address), vpd: vpd(n.Model, n.PartNumber, n.Serial),
+		class: class, driver: n.driverOf(p.Address), vpd: vpd(n.Model, n.PartNumber, n.Serial),
 	})
 	vfs := 0
 	if port == 0 {
@@ -85,26 +91,23 @@ func renderPort(t tree, n NIC, fw *nicState, p function, port, ifindex, rdma int
 	}
 	mac := n.BaseMAC + uint64(port)
 	guid := n.BaseGUID + uint64(port)
-	up := fw.hasLinks()
-	operstate, carrier, speed := "up", "1", "100000"
-	if !up {
-		operstate, carrier, speed = "down", "0", "-1"
+	operstate, carrier, speed, state := "up", "1", "100000", "4: ACTIVE"
+	if !fw.hasLink(p.Number) {
+		operstate, carrier, speed, state = "down", "0", "-1", "1: DOWN"
 	}
-	net := path.Join(dir, "net", p.NetDevice)
-	netDevice(t, net, p.NetDevice, ifindex, colons(mac, 6), "1", operstate, carrier)
-	t.attrs(net, "broadcast", "ff:ff:ff:ff:ff:ff", "dev_port", "0", "phys_port_name", "p"+strconv.Itoa(port),
-		"phys_switch_id", fmt.Sprintf("%016x", n.BaseGUID), "speed", speed, "duplex", "full", "addr_assign_type", "0")
-	t.link(path.Join(net, "device"), dir)
+	if fw.isEthernet(p.Number) { // the kernel has no interface for InfiniBand unless somebody loads ib_ipoib
+		net := path.Join(dir, "net", p.NetDevice)
+		netDevice(t, net, p.NetDevice, ifindex, colons(mac, 6), "1", operstate, carrier)
+		t.attrs(net, "broadcast", "ff:ff:ff:ff:ff:ff", "dev_port", "0", "phys_port_name", "p"+strconv.Itoa(port),
+			"phys_switch_id", fmt.Sprintf("%016x", n.BaseGUID), "speed", speed, "duplex", "full", "addr_assign_type", "0")
+		t.link(path.Join(net, "device"), dir)
+	}
 
 	name := fmt.Sprintf("mlx5_%d", rdma)
 	ib := path.Join(dir, "infiniband", name)
-	state := "4: ACTIVE"
-	if !up {
-		state = "1: DOWN"
-	}
 	t.attrs(ib, "fw_ver", fw.Running.Version, "board_id", n.PSID, "hca_type", "MT"+strconv.Itoa(int(hex16(n.DeviceID))),
 		"node_type", "1: CA", "node_guid", words(guid), "sys_image_guid", words(n.BaseGUID))
-	t.attrs(path.Join(ib, "ports/1"), "state", state, "link_layer", "Ethernet")
+	t.attrs(path.Join(ib, "ports/1"), "state", state, "link_layer", layer)
 	t.link(path.Join(ib, "device"), dir)
 	t.link(path.Join("sys/class/infiniband", name), ib)
 }

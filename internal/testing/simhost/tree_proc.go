@@ -61,7 +61,7 @@ func renderGateway(t tree, s *state) {
 	const namespace = "proc/1/net"
 	routes := fmt.Sprintf("%-127s\n", "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT")
 	neighbours := "IP address       HW type     Flags       HW address            Mask     Device\n"
-	if nic := s.nic(s.Spec.Uplink); nic.Key != "" && s.present(nic.Key) && !s.NICs[nic.Key].Running.Recovery {
+	if nic := s.nic(s.Spec.Uplink); nic.Key != "" && s.present(nic.Key) && !s.NICs[nic.Key].Running.Recovery && s.NICs[nic.Key].isEthernet(0) {
 		device := nic.Ports[0].NetDevice
 		route := func(destination, gateway, flags, mask int) string {
 			line := fmt.Sprintf("%s\t%08X\t%08X\t%04X\t0\t0\t100\t%08X\t0\t0\t0", device, destination, gateway, flags, mask)
@@ -81,5 +81,5 @@ func renderGateway(t tree, s *state) {
 // uplinkUp reports whether the machine reaches its gateway: it has power, and the port that leads there has a link.
 func (s *state) uplinkUp() bool {
 	nic := s.nic(s.Spec.Uplink)
-	return !s.Off && nic.Key != "" && s.present(nic.Key) && s.NICs[nic.Key].hasLinks()
+	return !s.Off && nic.Key != "" && s.present(nic.Key) && s.NICs[nic.Key].hasLink(0)
 }

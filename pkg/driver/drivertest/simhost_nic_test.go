@@ -193,7 +193,7 @@ func nicSettings(m *simhost.Machine) *drivertest.Settings {
 	number := func(t *testing.T, name string) int {
 		spec, err := m.Spec()
 		require.NoError(t, err)
-		n, err := m.Setting(spec.NICs[0].Key, name)
+		_, n, err := m.Setting(spec.NICs[0].Key, name)
 		require.NoError(t, err)
 		return n
 	}
@@ -270,7 +270,7 @@ func TestNewFirmwareOfACardBringsAParameter(t *testing.T) {
 	require.NoError(t, d.CheckConfiguration(t.Context(), id, set(brought, "0")))
 	_, err = d.Configure(t.Context(), id, set(brought, "0"))
 	require.NoError(t, err)
-	n, err := m.Setting(p.key, brought)
+	_, n, err := m.Setting(p.key, brought)
 	require.NoError(t, err)
 	assert.Zero(t, n)
 }
