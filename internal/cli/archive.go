@@ -190,7 +190,7 @@ func (a Archiving) backup(ctx context.Context, s *state.State, uniqueID, to stri
 	}
 	all, err := a.parameters(ctx, d)
 	if err != nil {
-		return Backup{}, err
+		_, _ = fmt.Fprintf(a.Log, "Its settings are not backed up: %v.\n", err)
 	}
 	m.Settings = archive.SettingsOf(all)
 	out := Backup{UniqueID: uniqueID, Version: string(m.Version), Place: to}
@@ -360,7 +360,7 @@ func (a Archiving) configure(ctx context.Context, d inventory.Device, m archive.
 	}
 	set, left := m.SettingsFor(all, false)
 	if len(left) > 0 {
-		_, _ = fmt.Fprintf(a.Log, "%s does not take these archived settings with the firmware that runs: %s.\n", d.UniqueID, text.Some(left, 12))
+		_, _ = fmt.Fprintf(a.Log, "%s does not take these archived settings with the firmware that runs; once the other runs, restore again: %s.\n", d.UniqueID, text.Some(left, 12))
 	}
 	if len(set) == 0 {
 		return inventory.ActivateNone, nil

@@ -196,6 +196,9 @@ func (f *nodeFacts) surelyQuarantined(d *v1alpha1.NodeDevice, image v1alpha1.Dig
 func (f *nodeFacts) failed(retry plan.Clearance) (out []*v1alpha1.NodeDevice) {
 	for _, d := range f.devices {
 		waits := d.Status.Failure != nil && !retry.Clears(&d.Status.Failure.Request)
+		if c := d.Status.Configuration; c != nil && c.Failure != nil {
+			waits = waits || !retry.Clears(&c.Failure.Request)
+		}
 		for _, image := range d.Spec.Firmware.Images() {
 			waits = waits || len(desired.Failures(f.jobs, retry, d, image)) > 0
 		}

@@ -95,8 +95,6 @@ func (f *nodeFacts) restore(devices []*v1alpha1.NodeDevice, which v1alpha1.TaskD
 		switch o := d.Status.Firmware; {
 		case o == nil || o.Access == v1alpha1.AccessReadOnly:
 			return nil, fmt.Errorf("device/%s cannot be written. To see why: kubectl firmware why device/%[1]s", d.Name)
-		case which.Version != "" && which.Digest == "" && inventory.NormalizeVersion(o.Running) == inventory.NormalizeVersion(which.Version):
-			return nil, fmt.Errorf("device/%s runs %s already", d.Name, o.Running)
 		}
 		task.Devices = append(task.Devices, v1alpha1.TaskDevice{Name: d.Name, UniqueID: d.Status.UniqueID, Version: which.Version, Digest: which.Digest})
 	}

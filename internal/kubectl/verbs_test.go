@@ -397,7 +397,6 @@ func TestJobsOfAPerson(t *testing.T) {
 	id := read(t, env, "gpu-2-nic", &v1alpha1.NodeDevice{}).Status.UniqueID
 	transcript(t, access, "jobs", []typed{
 		{1, "restore gpu-1-disk --yes"},
-		{1, "restore gpu-1-nic --version 22.41.1000 --yes"},
 		{1, "restore gpu-1 --yes"},
 		{1, "rollback gpu-1 --yes"},
 		{1, "rollback gpu-2-nic"},

@@ -76,7 +76,8 @@ func (t *template) compareNodes(out *Tally) {
 // contents are what counts of the devices of the node.
 func (n *node) contents() []baseline.Device {
 	var out []baseline.Device
-	for _, d := range n.devices {
+	for _, name := range slices.Sorted(maps.Keys(n.devices)) {
+		d := n.devices[name]
 		f := d.facts
 		out = append(out, baseline.Device{
 			Class: f.Class, Model: f.Model, ModelKey: f.spelling().model, Board: f.BoardID, Firmware: string(d.observed.Running), Settings: d.parameters,

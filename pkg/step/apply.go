@@ -26,7 +26,7 @@ func Apply(r Record, a Action, bootID string, now time.Time) Record {
 	case RollBack:
 		r.rollBack(a)
 	case Restart:
-		r.restart()
+		r.restart(a.Message)
 	case RepeatGate:
 		r.rejudge()
 	case RebootAgain:
@@ -54,7 +54,7 @@ func (r *Record) settle(a Action, bootID string, now time.Time) {
 	}
 	switch s.Kind {
 	case plan.Maintenance:
-		r.InService = a.InService
+		r.InService = a.InService || r.InService && a.State == Skipped && r.Wrote() // its steps were begun again
 	case plan.Flash, plan.Restore, plan.Activate:
 		r.update(s.Device).Needs = a.Needs
 	case plan.Configure:
@@ -189,14 +189,14 @@ func (r *Record) rollBack(a Action) {
 }
 
 // restart starts the list of steps again. Counters are kept, and the maintenance stays held.
-func (r *Record) restart() {
+func (r *Record) restart(why string) {
 	r.Restarts++
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		if s.Kind == plan.Maintenance && s.State == Succeeded || s.Kind == plan.Release && r.UnderHold {
 			continue
 		}
-		s.State, s.Returned, s.Data, s.Message = Pending, nil, nil, "restarted: a driver changed"
+		s.State, s.Returned, s.Data, s.Message = Pending, nil, nil, "begun again: "+why
 	}
 	for i := range r.Updates {
 		r.Updates[i].Driver, r.Updates[i].DriverVersion = "", ""

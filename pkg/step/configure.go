@@ -28,6 +28,8 @@ func (d decider) configure() Action {
 		a := d.skip("its settings are stored already and only need their activation")
 		a.Needs = max(has.Need, has.DoubtedNeed)
 		return a
+	case !begun && d.r.InService && !has.Quiet && !d.s.Rollback && d.r.Restarts < MaxRestarts:
+		return Action{Verb: Restart, Step: -1, Message: "the settings need a maintenance now"}
 	case begun && (len(has.Unstored) == 0 || ret.done() && (ret.Message != "" || len(has.Unstored) == has.Unreported)):
 		return d.told(has, ret)
 	case begun && ret != nil && d.s.BootID != d.f.BootID && d.s.Attempt < d.attempts():

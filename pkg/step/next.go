@@ -152,9 +152,11 @@ func (d decider) inMaintenance(act Action) Action {
 	}
 	taken := d.r.step(plan.Maintenance)
 	switch {
-	case d.r.InService && d.s.Kind == plan.Configure && d.s.Attempt < d.attempts():
+	case d.r.InService && d.s.Kind != plan.Configure:
+		return d.unforeseen()
+	case d.r.InService && d.s.Attempt < d.attempts():
 		return act
-	case taken == nil || taken.State != Succeeded:
+	case !d.r.InService && (taken == nil || taken.State != Succeeded):
 		return lost("the node is not in maintenance and the device changed after it was read; nothing was written")
 	case d.s.Kind != plan.Reboot && d.s.Attempt >= d.attempts():
 		return d.fail(AttemptsExhausted, "the step has already been started %d times", d.s.Attempt)
@@ -168,6 +170,19 @@ func (d decider) inMaintenance(act Action) Action {
 		return d.await("the maintenance is no longer ready: " + d.f.MaintenanceMessage)
 	}
 	return lost("the maintenance was ended before the step %s: %s", d.s.Kind, cmp.Or(d.f.MaintenanceMessage, "none is left, and the node accepts workloads"))
+}
+
+// unforeseen ends a job on a node in service whose settings need an activation that the device did not name before. They are undone.
+func (d decider) unforeseen() Action {
+	a := d.fail(VerifyFailed, "the settings need the step %s, which the device did not say before they were stored; the node is in service and is not disturbed "+
+		"for it", d.s.Kind)
+	a.Failure.Settings = true
+	for _, u := range d.r.Updates {
+		if !d.s.Rollback && d.r.Touched(u.Device) {
+			a.Failure.Blames = append(a.Failure.Blames, u.Device)
+		}
+	}
+	return a
 }
 
 // attempts bounds how often a step that writes is begun.

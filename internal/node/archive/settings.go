@@ -10,8 +10,12 @@ type Setting struct {
 	Value string `json:"value"`
 }
 
-// maxSettings bounds the names and values of the settings of one entry together, in bytes.
-const maxSettings = 128 << 10
+// maxSettings bounds the settings of one entry together, in bytes of JSON: all of them fit into one argument of a tool, which has at most 128 KiB
+// (MAX_ARG_STRLEN of Linux).
+const (
+	maxSettings  = 96 << 10
+	settingFrame = len(`{"name":"","value":""},`)
+)
 
 // SettingsOf are what a device with these parameters, which are all that it has, stores of its own: without what a boot takes and what nobody
 // can change. Of those that are in had, the values there are taken. None are returned when they are too many to be kept.
@@ -30,7 +34,7 @@ func SettingsOf(all []inventory.Parameter, had ...inventory.Setting) []Setting {
 		if value, ok := instead[p.Name]; ok {
 			s.Value = value
 		}
-		if size += len(s.Name) + len(s.Value); size > maxSettings {
+		if size += settingFrame + len(s.Name) + len(s.Value); size > maxSettings {
 			return nil
 		}
 		out = append(out, s)

@@ -61,6 +61,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	looked := &maintenance.Looked{}
 	scans := base.scans(o, book)
 	scans.Held = looked.Last
+	scans.MayConfigure = func(class inventory.Class) bool { return base.catalog.Runs(plan.Configure, class) }
 	disc := discovery.New(scans)
 	looked.Changed = disc.Changed
 	window := windowOf(direct, book, c, only)

@@ -72,6 +72,7 @@ func TestOnlyWhatAGateFoundGoodIsGivenAgain(t *testing.T) {
 		"the device does not take it now": func(b *bench, _ *v1alpha1.DesiredConfiguration) {
 			parameter(b, "RT").ReadOnly = "the port is set up by another operator"
 		},
+		"the step configure is switched off": func(b *bench, _ *v1alpha1.DesiredConfiguration) { b.fixed = inventory.NIC },
 		"a job runs": func(b *bench, _ *v1alpha1.DesiredConfiguration) {
 			b.book.view.Jobs = []journal.Job{{Name: "j", UID: "u", Record: step.Record{}}}
 		},
@@ -87,6 +88,14 @@ func TestOnlyWhatAGateFoundGoodIsGivenAgain(t *testing.T) {
 			assert.NotNil(t, is.Configuration)
 		})
 	}
+}
+
+// Between the look at the journal and the write, the turn of the device may be long in coming.
+func TestAJobThatBeginsMeanwhileKeepsItsDevice(t *testing.T) {
+	b, want := booted(t)
+	b.settings.before = func() { b.book.view.Jobs = []journal.Job{{Name: "j", UID: "u", Record: step.Record{}}} }
+	b.configured(t, want)
+	assert.Empty(t, b.settings.given)
 }
 
 func TestWhatIsNotTakenAfterABootIsLeftToAJob(t *testing.T) {

@@ -47,9 +47,10 @@ type Config struct {
 	// Interval is the age at which a scan counts as stale where SetThreshold does not say.
 	Interval time.Duration
 	Host     Host
-	// Settings are read with a scan, of the devices for which any are desired. What a boot took is given again, where no other process
-	// executes jobs.
-	Settings Settings
+	// Settings are read with a scan, of the devices for which any are desired. What a boot took is given again to devices of the classes
+	// that MayConfigure allows; nil allows none.
+	Settings     Settings
+	MayConfigure func(inventory.Class) bool
 	// Look returns the same string as long as the same devices are plugged in, and is cheap enough to be called every few
 	// seconds. Nil leaves hardware that is plugged in or removed to the next scan.
 	Look    func() (string, error)

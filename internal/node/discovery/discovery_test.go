@@ -100,6 +100,8 @@ type bench struct {
 	refuse string // the name of an object whose writes fail
 	// settings are nil where the daemon reads none.
 	settings *settings
+	// fixed is the class of devices whose settings are not to be changed.
+	fixed inventory.Class
 }
 
 const node = "n1"
@@ -157,7 +159,7 @@ func (b *bench) restart() {
 		Tools: b.tools, Log: logr.Discard(),
 	}
 	if b.settings != nil {
-		c.Settings = b.settings
+		c.Settings, c.MayConfigure = b.settings, func(class inventory.Class) bool { return class != b.fixed }
 	}
 	b.Discovery = discovery.New(c)
 }

@@ -32,10 +32,15 @@ type settings struct {
 	asked []string
 	// refuses is why the device takes nothing, and given what it was given.
 	refuses error
-	given   []inventory.Setting
+	// before is called before the guard is asked.
+	before func()
+	given  []inventory.Setting
 }
 
 func (s *settings) Configure(_ context.Context, d inventory.Device, guard host.Guard, set []inventory.Setting) error {
+	if s.before != nil {
+		s.before()
+	}
 	if err := guard(d.Identity); err != nil {
 		return err
 	}

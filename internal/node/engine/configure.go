@@ -20,6 +20,8 @@ import (
 type prepared struct {
 	resets, before []journal.Setting
 	noUndo         string
+	// keepsDeclared says that what is restored changes none of the settings that are declared.
+	keepsDeclared bool
 }
 
 // settings are those that the update gives the device, or in a rollback gives back.
@@ -71,7 +73,7 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 	}
 	coming := u.Version != "" && string(d.Firmware.Running) != u.Version
 	want := plan.Configuration{Set: settings(u, false), ResetUnlisted: u.ResetUnlisted}
-	known := prepared{u.Resets, u.Before, x.target(u.Device).NoUndo}
+	known := prepared{resets: u.Resets, before: u.Before, noUndo: x.target(u.Device).NoUndo}
 	// What a job that has told the device anything finds there is no longer what it had.
 	touched := x.job.Record.Touched(u.Device)
 	switch {
@@ -87,7 +89,7 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 	if !touched {
 		known = prepare(decided, slices.Concat(want.Set, decided.Resets), all)
 		if u.ArchivedSettings {
-			known.resets = journal.Settings(want.Set)
+			known.resets, known.keepsDeclared = journal.Settings(want.Set), !covers(u.Declared, inventory.Differing(want.Set, all), all)
 		}
 	}
 	for _, s := range decided.Now {
@@ -95,9 +97,6 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 			return fail(step.ParameterInvalid, "the device reports neither what is in force nor what it stores for %s, so that success could not be verified; "+
 				"nothing was written", s.Name)
 		}
-	}
-	if x.prepared == nil {
-		x.prepared = map[string]prepared{}
 	}
 	x.prepared[u.Device] = known
 	if len(decided.Changes) == 0 && len(decided.Later) == 0 {
@@ -131,6 +130,16 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 		return fail(step.RollbackUnavailable, "%s, and the rollout policy requires that it can be rolled back", known.noUndo)
 	}
 	return nil, false
+}
+
+// covers reports whether one of the names is that of a setting, or stands for one.
+func covers(names []string, of []inventory.Setting, all []inventory.Parameter) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		p := inventory.FindParameter(all, name)
+		return slices.ContainsFunc(of, func(s inventory.Setting) bool {
+			return s.Name == name || p != nil && slices.Contains(p.Sets, s.Name)
+		})
+	})
 }
 
 // prepare finds out what the device had before it is told the declared settings. What a job left that no health gate found good is not
@@ -176,6 +185,9 @@ func (x *execution) keepBefore() (map[string]string, error) {
 			continue
 		}
 		noUndo[u.Device] = known.noUndo
+		if known.keepsDeclared {
+			u.Configuration = ""
+		}
 		u.Resets, u.Before = known.resets, merged(view.Devices[u.UniqueID].GoodSettings, known.before)
 	}
 	if reflect.DeepEqual(next.Updates, x.job.Updates) {

@@ -399,3 +399,66 @@ func TestQuietSettingsLeaveTheNodeInService(t *testing.T) {
 		})
 	}
 }
+
+// A node in service is not held, and no setting is left there that was not found good, whatever happens on the way.
+func TestQuietSettingsEndWellOnANodeInService(t *testing.T) {
+	quiet := func(m *enginetest.Machine) (inventory.Identity, journal.Job) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("MRRS", "1", inventory.ActivateNone))
+		m.Sim.Unplugs("nic0", inventory.Setting{Name: "MRRS", Value: "8"})
+		return id, settingsOnly(m, "j", id, journal.Setting{Name: "MRRS", Value: "8"})
+	}
+	t.Run("a driver changes before the gate", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			id, j := quiet(m)
+			once := false
+			m.OnSnapshot = func(s engine.Snapshot) {
+				if c := s.Job.CurrentStep(); c != nil && c.Kind == plan.Health && !c.Rollback && !once {
+					once = true
+					m.Sim.SetVersion("2")
+					m.Stop()
+				}
+			}
+			failed := requireFailed(t, m.Run(j), "j", step.Unhealthy, false)
+			assert.EqualValues(t, 1, failed.Record.Restarts)
+			assert.True(t, failed.Record.RolledBack())
+			assert.Equal(t, "1", current(m, id, "MRRS"))
+			assert.Zero(t, m.Window.Scheduled)
+		})
+	})
+	later := func(t *testing.T, at func(step.Record) bool) (failed journal.Job, m *enginetest.Machine) {
+		inBubble(t, func(t *testing.T, in *enginetest.Machine) {
+			m = in
+			id := m.ReadBackNIC(inventory.ActivateReboot)
+			m.Sim.Give("nic0", number("MRRS", "1", inventory.ActivateNone))
+			once := false
+			m.OnSnapshot = func(s engine.Snapshot) {
+				if at(s.Job.Record) && !once {
+					once = true
+					m.Sim.Costs("nic0", "MRRS", inventory.ActivateReboot)
+				}
+			}
+			failed = *m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "MRRS", Value: "8"})).Job("uid-j")
+		})
+		return failed, m
+	}
+	t.Run("a reboot turns out to be needed before anything is stored", func(t *testing.T) {
+		j, m := later(t, func(r step.Record) bool { return r.InService })
+		require.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
+		assert.Equal(t, 1, m.Window.Scheduled)
+		assert.Equal(t, "8", m.Sim.Parameter("nic0", "MRRS").Current.String())
+	})
+	t.Run("a reboot turns out to be needed afterwards", func(t *testing.T) {
+		j, m := later(t, func(r step.Record) bool {
+			i := r.Current()
+			return i >= 0 && r.Steps[i].Kind == plan.Configure && r.Steps[i].State == step.Running
+		})
+		require.NotNil(t, j.Record.Failure)
+		assert.Equal(t, step.VerifyFailed, j.Record.Failure.Reason)
+		assert.False(t, j.Record.Failure.Held)
+		assert.True(t, j.Record.RolledBack(), "%+v", j.Record.Rollback)
+		assert.Equal(t, "1", m.Sim.Parameter("nic0", "MRRS").Next.String())
+		assert.Zero(t, m.Sim.Count(drivertest.OpReboot, "")+m.Window.Scheduled)
+		assert.Contains(t, j.Record.Failure.Message, "the node is in service and is not disturbed for it")
+	})
+}

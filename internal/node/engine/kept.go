@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -26,7 +27,11 @@ func (x *execution) settingsToKeep(ctx context.Context, d inventory.Device) ([]a
 	if err != nil && !errors.Is(err, driver.ErrNotSupported) {
 		x.cfg.Log.Warn("The device is archived without its settings", "job", x.job.Name, "device", d.UniqueID, "err", err)
 	}
-	return archive.SettingsOf(all, plain(view.Devices[d.UniqueID].GoodSettings)...), nil
+	out := archive.SettingsOf(all, plain(view.Devices[d.UniqueID].GoodSettings)...)
+	if len(out) == 0 && len(all) > 0 {
+		x.cfg.Log.Info("The device is archived without settings: it says of none what it stores, or has too many", "job", x.job.Name, "device", d.UniqueID)
+	}
+	return out, nil
 }
 
 // settingsToRestore are the archived settings that the device takes.
@@ -36,6 +41,14 @@ func (x *execution) settingsToRestore(u journal.Update, all []inventory.Paramete
 		return nil, fmt.Errorf("read its archived settings: %w", err)
 	}
 	out, left := m.SettingsFor(all, coming)
+	out = slices.DeleteFunc(out, func(s inventory.Setting) bool {
+		p := inventory.FindParameter(all, s.Name)
+		is := p != nil && !p.Stores(s.Value) && p.Needs == inventory.ActivatePowerCycle
+		if is {
+			left = append(left, s.Name)
+		}
+		return is
+	})
 	if len(left) > 0 {
 		x.cfg.Log.Warn("The device does not take these archived settings any more", "job", x.job.Name, "device", u.Device, "names", left)
 	}

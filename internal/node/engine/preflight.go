@@ -28,7 +28,7 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 		return failed(s, step.JobRejected, x.cfg.Volatile)
 	}
 	ret := &step.Returned{}
-	x.arrays, x.replaced, x.copies, x.reboots, x.measured, x.attended, x.prepared = map[string]string{}, "", nil, false, nil, false, nil
+	x.arrays, x.replaced, x.copies, x.reboots, x.measured, x.attended, x.prepared = map[string]string{}, "", nil, false, nil, false, map[string]prepared{}
 	for _, u := range x.job.Updates {
 		drv, failure, again := x.check(ctx, u)
 		if failure != nil {
@@ -150,6 +150,10 @@ func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Dri
 	}
 	if failure == nil && u.Configures() {
 		failure, again = x.fitsSettings(ctx, u, d)
+		if failure != nil && u.ArchivedSettings && d.Firmware.Running != inventory.Version(u.Version) && !x.job.Record.Touched(u.Device) {
+			x.cfg.Log.Warn("The firmware is restored without its settings", "job", x.job.Name, "device", u.Device, "reason", failure.Reason, "message", failure.Message)
+			x.prepared[u.Device], failure, again = prepared{keepsDeclared: true}, nil, false
+		}
 	}
 	return drv, failure, again
 }

@@ -132,8 +132,9 @@ func (m *memory) committed() {
 				wrote := r.Flashed(u.Device) || d.Attempts != nil && d.Attempts.Digest == u.Digest
 				settings, configured := d.SettingsFailure, d.Configured
 				switch {
-				case u.ArchivedSettings:
+				case u.ArchivedSettings && u.Configuration != "":
 					settings, configured = m.displacedSettings(u), nil
+				case u.ArchivedSettings:
 				case u.Configures():
 					settings, configured = nil, m.configured(u)
 				}
@@ -167,11 +168,8 @@ func (m *memory) displaced(u journal.Update) *journal.Failure {
 	}
 }
 
-// displacedSettings is displaced for the settings that are declared for the device; nil where none are.
+// displacedSettings is displaced for the settings that are declared for the device.
 func (m *memory) displacedSettings(u journal.Update) *journal.Failure {
-	if u.Configuration == "" {
-		return nil
-	}
 	return &journal.Failure{
 		Digest: u.Configuration, Reason: string(plan.ReasonRestored), Message: "the settings of " + u.Archived + " were restored in their place",
 		Job: m.job.Name, Time: m.now, Retry: m.job.Retry,

@@ -329,7 +329,7 @@ func TestRestoreBringsSettingsBackToo(t *testing.T) {
 		m.Sim.Tell("nic0", "MORE", "9")
 
 		j := restore(m, "restore", id, "1.0")
-		j.Updates[0].ArchivedSettings, j.Updates[0].Configuration = true, "sha256:declared"
+		j.Updates[0].ArchivedSettings, j.Updates[0].Configuration, j.Updates[0].Declared = true, "sha256:declared", []string{"VFS"}
 		j.Record = engine.NewRecord(plan.Catalog{}, j.Updates)
 		view := m.Run(j)
 		require.Equal(t, step.Complete, view.Job("uid-restore").Record.Outcome, "%+v", view.Job("uid-restore").Record.Failure)
@@ -384,4 +384,38 @@ func TestArchivedSettingsAreThoseThatWereGood(t *testing.T) {
 		require.Equal(t, step.Complete, m.Run(backup("backup", id)).Job("uid-backup").Record.Outcome)
 		assert.Equal(t, []archive.Setting{{Name: "MORE", Value: "7"}, {Name: "VFS", Value: "4"}}, entries(m)[0].Manifest.Settings)
 	})
+}
+
+// Declared settings that the archive does not change are not displaced, and none keeps firmware from being restored.
+func TestSettingsStandInNoRestoresWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		declared  []string
+		given     func(m *enginetest.Machine)
+		restored  string
+		displaced bool
+	}{
+		"a declared one is changed":       {[]string{"VFS"}, func(*enginetest.Machine) {}, "4", true},
+		"another one is":                  {[]string{"RT"}, func(*enginetest.Machine) {}, "4", false},
+		"it would need a power cycle":     {[]string{"VFS"}, func(m *enginetest.Machine) { m.Sim.Costs("nic0", "VFS", inventory.ActivatePowerCycle) }, "8", false},
+		"the settings are not to be read": {[]string{"VFS"}, func(m *enginetest.Machine) { m.Sim.Inject("nic0", drivertest.NoSettings) }, "8", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+				id := m.ReadBackNIC(inventory.ActivateReboot)
+				m.Sim.Give("nic0", number("VFS", "4", inventory.ActivateReboot))
+				requireComplete(t, m, m.Run(m.Job("update", id)), "update")
+				m.Sim.Tell("nic0", "VFS", "8")
+				m.Sim.Reboot()
+				c.given(m)
+				j := restore(m, "restore", id, "1.0")
+				j.Updates[0].ArchivedSettings, j.Updates[0].Configuration, j.Updates[0].Declared = true, "sha256:declared", c.declared
+				j.Record = engine.NewRecord(plan.Catalog{}, j.Updates)
+				view := m.Run(j)
+				require.Equal(t, step.Complete, view.Job("uid-restore").Record.Outcome, "%+v", view.Job("uid-restore").Record.Failure)
+				assert.Equal(t, inventory.Version("1.0"), m.Sim.Firmware("nic0").Running)
+				assert.Equal(t, c.restored, m.Sim.Parameter("nic0", "VFS").Current.String())
+				assert.Equal(t, c.displaced, view.Devices["nic0"].SettingsFailure != nil)
+			})
+		})
+	}
 }

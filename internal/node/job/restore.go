@@ -62,6 +62,9 @@ func restores(f state) ([]journal.Update, *step.Failure) {
 		next.Archived, next.AllowDowngrade, next.Origin, next.Desired = e.Name, true, nil, displaced(d, m.Version)
 		if next.ArchivedSettings = len(m.Settings) > 0; next.ArchivedSettings && d.Spec.Configuration != nil {
 			next.Configuration = string(d.Spec.Configuration.Digest())
+			for _, s := range desired.Configuration(*d.Spec.Configuration).Set {
+				next.Declared = append(next.Declared, s.Name)
+			}
 		}
 		out = append(out, next)
 	}

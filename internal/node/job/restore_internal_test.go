@@ -252,4 +252,5 @@ func TestRestoreTakesTheSettingsOfTheEntry(t *testing.T) {
 	f.devices["nic-a"] = d
 	got, _ = restores(f)
 	assert.Equal(t, string(d.Spec.Configuration.Digest()), got[0].Configuration)
+	assert.Equal(t, []string{"numVFs"}, got[0].Declared)
 }

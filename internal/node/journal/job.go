@@ -129,6 +129,8 @@ type Update struct {
 	Archived string `json:"archived,omitempty"`
 	// ArchivedSettings says that the settings of that entry come back too.
 	ArchivedSettings bool `json:"archivedSettings,omitempty"`
+	// Declared are the names of the settings that are declared for the device, which those of the archive may displace.
+	Declared []string `json:"declared,omitempty"`
 	// Desired is what would be flashed over the restored image; nil for nothing.
 	Desired *Desired `json:"desired,omitempty"`
 }

@@ -11,10 +11,10 @@ func tools() []Mutant {
 			Old: "if slices.ContainsFunc(l.Ignore, func(p *regexp.Regexp) bool { return p.MatchString(line) }) {", New: "if len(line) > 0 {"},
 		{What: "a tool is given what is not to change", File: listing, Run: run, Old: "out.Write(l.document[done:e.start])\n\t\tdone = e.end", New: "out.Write(l.document[done:e.end])\n\t\tdone = e.end"},
 		{What: "a commit that was lost stays lost", File: settings, Run: run, Old: "slices.ContainsFunc(c.Set, waits)", New: "slices.ContainsFunc(c.Set, waits) && len(runs) > 0"},
-		{What: "what is committed is committed again", File: settings, Run: run, Old: "if err != nil || found[fieldCommitted] != \"\" {", New: "if err != nil || found[\"\"] != \"\" {"},
+		{What: "what is committed is committed again", File: settings, Run: run, Old: "return found[fieldCommitted] != \"\", err", New: "return found[\"\"] != \"\", err"},
 		{What: "a value is taken for an option", File: "pkg/driver/profile/template.go", Run: run, Old: "strings.HasPrefix(b.String(), \"-\")", New: "strings.HasPrefix(b.String(), \"?\")"},
 		{What: "a reset does not bring settings into force", File: "pkg/driver/profile/driver.go", Run: "TestProfilesConform/card_with_settings/what",
-			Old: "case !before.Pending() && !settings:", New: "case !before.Pending():"},
+			Old: "\t\tif !settings {", New: "\t\tif settings || !settings {"},
 		{What: "a driver without settings keeps those of the kernel away", File: "pkg/driver/configure.go", Packages: []string{"pkg/driver/profile"}, Run: run,
 			Old: "!ok || open && !maybe.Configures()", New: "!ok || open && maybe == nil"},
 	}

@@ -62,7 +62,7 @@ func (p param) parameter(refusal string) inventory.Parameter {
 	}
 	switch p.mode {
 	case modeRuntime:
-		out.Current = p.value
+		out.Current, out.Disturbs = p.value, true // some have the device reset itself
 	case modeDriverInit:
 		out.Needs = inventory.ActivateDriverReload
 	case modePermanent:

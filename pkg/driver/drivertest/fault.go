@@ -42,4 +42,6 @@ const (
 	HalfConfigure
 	// TwoBoots makes the next reboot leave the stored image waiting; the one after it runs it.
 	TwoBoots
+	// NoSettings makes Parameters, CheckConfiguration and Configure fail.
+	NoSettings
 )

@@ -43,6 +43,11 @@ func (s *Simulated) Unplugs(uniqueID string, by inventory.Setting) {
 	s.change(uniqueID, func(d *device) { d.unplugs = by })
 }
 
+// Costs changes what it costs to bring a value of the parameter into force.
+func (s *Simulated) Costs(uniqueID, name string, needs inventory.Activation) {
+	s.change(uniqueID, func(d *device) { d.parameter(name).Needs = needs })
+}
+
 // Parameter is what the device really has under the name, whatever its faults; the zero value when its firmware knows none.
 func (s *Simulated) Parameter(uniqueID, name string) inventory.Parameter {
 	var out inventory.Parameter
@@ -126,7 +131,7 @@ func (s *Simulated) configurable(id inventory.Identity) (*device, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case d.faults[Unreadable]:
+	case d.faults[Unreadable] || d.faults[NoSettings]:
 		return nil, toolError("query", d, errSilent)
 	case len(d.parameters) == 0 && len(d.brought) == 0:
 		return nil, fmt.Errorf("read parameters of %s: %w", d.id.UniqueID, driver.ErrNotSupported)

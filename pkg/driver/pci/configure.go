@@ -159,13 +159,13 @@ func (p port) count(limited bool) inventory.Parameter {
 	return inventory.Parameter{
 		Name: element(numVFs, p.index), Current: n, Next: n, Default: inventory.Read("0"), ReadOnly: p.refusal, Spelling: inventory.SpelledAsNumber,
 		Domain: inventory.Domain{Number: &inventory.Interval{Max: most}}, Volatile: true,
-		Disturbs: slices.Contains(restarting, p.Driver),
+		Disturbs: !slices.Contains(quiet, p.Driver),
 	}
 }
 
-// restarting are the kernel drivers that reset the physical function when virtual ones come or go (i40e_pci_sriov_configure and
-// ixgbe_pci_sriov_enable in drivers/net/ethernet/intel).
-var restarting = []string{"i40e", "ixgbe"}
+// quiet are the kernel drivers whose ports go on working while virtual functions come and go. Others reset them (i40e, ixgbe), close and open their
+// interface (igb), or are not known.
+var quiet = []string{"mlx5_core", "ice"}
 
 // probe is whether virtual functions that come into being get a driver.
 func (p port) probe() inventory.Parameter {

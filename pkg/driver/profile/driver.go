@@ -332,12 +332,14 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 		return 0, err
 	}
 	id = s.id
-	settings, err := d.settingsWait(ctx, s, kind)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("activate %s: %w", id.UniqueID, err)
-	case !before.Pending() && !settings:
-		return inventory.ActivateNone, nil
+	if !before.Pending() {
+		settings, err := d.settingsWait(ctx, s, kind)
+		if err != nil {
+			return 0, fmt.Errorf("activate %s: %w", id.UniqueID, err)
+		}
+		if !settings {
+			return inventory.ActivateNone, nil
+		}
 	}
 	argv, err := fillAll(a.Argv, s)
 	if err != nil {
@@ -356,13 +358,11 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 		return 0, fmt.Errorf("activate %s: %w", id.UniqueID, a.Exits.failure(c, r))
 	}
 	s, after, err := d.inspect(ctx, id)
-	if err == nil {
-		settings, err = d.settingsWait(ctx, s, kind)
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, fmt.Errorf("read back after activation: %w", err)
-	case after.Running != before.Stored || settings:
+	}
+	settings, err := d.settingsWait(ctx, s, kind)
+	if after.Running != before.Stored || err == nil && settings { // settings that cannot be read say nothing about the firmware
 		return inventory.ActivateReboot, nil
 	}
 	return inventory.ActivateNone, nil

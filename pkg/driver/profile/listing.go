@@ -107,7 +107,7 @@ func (r rows) parameters(s Settings) []inventory.Parameter {
 	var out []inventory.Parameter
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		of := r[name]
-		p := inventory.Parameter{Name: name, ReadOnly: of.wrong, Needs: s.Activation}
+		p := inventory.Parameter{Name: name, ReadOnly: of.wrong, Needs: s.Activation, Disturbs: true}
 		for column, reading := range map[string]*inventory.Reading{columnCurrent: &p.Current, columnNext: &p.Next, columnDefault: &p.Default} {
 			if text, said := of.texts[column]; said && of.wrong == "" {
 				*reading = inventory.Read(text)

@@ -62,7 +62,26 @@ func (d *Driver) Parameters(ctx context.Context, id inventory.Identity, names ..
 	if err != nil {
 		return nil, fmt.Errorf("read settings of %s: %w", id.UniqueID, err)
 	}
+	if err := d.uncommitted(ctx, &l); err != nil {
+		return nil, fmt.Errorf("read settings of %s: %w", id.UniqueID, err)
+	}
 	return inventory.Asked(l.all, names...), nil
+}
+
+// uncommitted takes for not stored what no activation brings into force, because its commit was lost or failed. Configure makes up for it.
+func (d *Driver) uncommitted(ctx context.Context, l *listed) error {
+	if d.p.Settings.Commit == nil || !slices.ContainsFunc(l.all, inventory.Parameter.Pending) {
+		return nil
+	}
+	if committed, err := d.isCommitted(ctx, l.on); committed || err != nil {
+		return err
+	}
+	for i := range l.all {
+		if p := &l.all[i]; p.Pending() {
+			p.Next = p.Current
+		}
+	}
+	return nil
 }
 
 // idle returns the device as the tool knows it, unless a write to it runs.
@@ -240,11 +259,15 @@ func (c Change) concluded(run command.Command, r command.Result, of subject) (in
 	return c.Exits.needs(r.ExitCode, inventory.ActivateNone), nil
 }
 
+func (d *Driver) isCommitted(ctx context.Context, of subject) (bool, error) {
+	found, err := d.query(ctx, d.p.Settings.Commit.Unless, of)
+	return found[fieldCommitted] != "", err
+}
+
 // commit runs the command, unless what is stored is committed.
 func (d *Driver) commit(ctx context.Context, of subject) (inventory.Activation, error) {
 	commit := d.p.Settings.Commit
-	found, err := d.query(ctx, commit.Unless, of)
-	if err != nil || found[fieldCommitted] != "" {
+	if committed, err := d.isCommitted(ctx, of); committed || err != nil {
 		return inventory.ActivateNone, err
 	}
 	argv, err := fillAll(commit.Argv, of)

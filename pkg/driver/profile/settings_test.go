@@ -202,6 +202,12 @@ func TestACommitThatIsMissingIsMadeUpFor(t *testing.T) {
 		b.find(s.Name).Next = s.Value
 	}
 	require.NoError(t, b.save(dir))
+	stores := func() bool {
+		all, err := c.Parameters(t.Context(), h.ID)
+		require.NoError(t, err)
+		return inventory.FindParameter(all, h.Settings.Set[0].Name).Stores(h.Settings.Set[0].Value)
+	}
+	assert.False(t, stores(), "no activation would bring it into force, so that a job gives it again")
 	for range 2 {
 		need, err := c.Configure(t.Context(), h.ID, driver.Configuration{Set: h.Settings.Set})
 		require.NoError(t, err)
@@ -210,6 +216,7 @@ func TestACommitThatIsMissingIsMadeUpFor(t *testing.T) {
 	b, err = loadBIOS(dir)
 	require.NoError(t, err)
 	assert.True(t, b.Committed)
+	assert.True(t, stores())
 	h.Reboot(t)
 	b, err = loadBIOS(dir)
 	require.NoError(t, err)

@@ -99,10 +99,15 @@ func change(dir string, do func(b *bios) error) error {
 	return b.save(dir)
 }
 
+// said is an error as the tool prints it.
+type said string
+
+func (s said) Error() string { return string(s) }
+
 func (b *bios) tell(name, value string) error {
 	switch c := b.find(name); {
 	case c == nil || c.Fixed || len(c.Values) > 0 && !slices.Contains(c.Values, value):
-		return errors.New("ERROR: RAC947: Invalid object value specified.")
+		return said("ERROR: RAC947: Invalid object value specified.")
 	default:
 		c.Next = value
 		return nil
@@ -154,7 +159,7 @@ func runRacadm(dir string, args []string) error {
 			return b.tell(strings.TrimPrefix(args[1], "BIOS."), args[2])
 		})
 	}
-	return errors.New("ERROR: RAC901: Invalid command syntax.")
+	return said("ERROR: RAC901: Invalid command syntax.")
 }
 
 func runOneCLI(dir string, args []string) error {

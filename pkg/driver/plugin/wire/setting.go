@@ -98,6 +98,7 @@ func parameterFrom(m *pluginv1.Parameter) (inventory.Parameter, error) {
 			Values: list("values", m.GetValues(), maxValue), Number: interval(m.GetNumber()), Length: interval(m.GetLength()),
 		},
 		Spelling: keep(&errs, spellings.from, m.GetSpelling()), Needs: keep(&errs, activations.from, m.GetNeeds()), Volatile: m.GetVolatile(),
+		Disturbs: true, // a plugin cannot say that it does not
 	}
 	if p.Name == "" {
 		errs = append(errs, errors.New("it has no name"))

@@ -69,9 +69,9 @@ func goodParameters() []inventory.Parameter {
 		{
 			Name: "A", Sets: []string{"B"}, Current: inventory.Read(""), Next: inventory.Read("x y"), Default: inventory.Read("d"), Ready: inventory.Read("r"),
 			ReadOnly: "fixed", Domain: inventory.Domain{Values: []string{"v"}, Length: &inventory.Interval{Max: 8}}, Spelling: inventory.SpelledWithCode,
-			Needs: inventory.ActivatePowerCycle, Volatile: true,
+			Needs: inventory.ActivatePowerCycle, Volatile: true, Disturbs: true,
 		},
-		{Name: "B", Domain: inventory.Domain{Number: &inventory.Interval{Min: -1, Max: 7, Step: 2}}, Spelling: inventory.SpelledAsNumber},
+		{Name: "B", Domain: inventory.Domain{Number: &inventory.Interval{Min: -1, Max: 7, Step: 2}}, Spelling: inventory.SpelledAsNumber, Disturbs: true},
 	}
 }
 
