@@ -8,7 +8,7 @@ func steps() []Mutant {
 		{What: "the first write does not wait for what is known of the maintenance", File: next,
 			Old: "case d.f.Maintenance == MaintenanceUnknown && d.r.Wrote():", New: "case d.f.Maintenance == MaintenanceUnknown:"},
 		{What: "a write begins though no maintenance was taken", File: next,
-			Old: "case taken == nil || taken.State != Succeeded:", New: "case taken == nil:"},
+			Old: "case !d.r.InService && (taken == nil || taken.State != Succeeded):", New: "case taken == nil:"},
 		{What: "a job that wrote something is cancelled in the middle of a step", File: cancel,
 			Old: "d.s.State == Running && !d.s.Interruptible || d.graced() {", New: "d.graced() {"},
 		{What: "a cancelled job goes on", File: cancel, Old: "case d.f.Cancel != nil && !(d.graced() && !d.f.Expired):", New: "case d.f.Cancel != nil && d.f.Expired:"},
