@@ -20,6 +20,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // executor is a process that has the state directory open: it reads the machine, executes jobs and reports both.
