@@ -25,6 +25,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/hotplug"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -61,7 +63,8 @@ func newBase(ctx context.Context, o Options) (base, error) {
 func (b base) scans(o Options, book discovery.Journal) discovery.Config {
 	return discovery.Config{
 		Node: o.Config.NodeName, Steps: steps.Enabled(b.catalog), Tools: b.tools, Interval: o.Config.ScanInterval, Host: b.hardware.Host, Settings: b.hardware.Host,
-		Look: b.hardware.Look, Journal: book, Writes: b.hardware.Runner, Client: b.manager.GetClient(), Reader: b.manager.GetAPIReader(),
+		MayConfigure: func(class inventory.Class) bool { return b.catalog.Runs(plan.Configure, class) },
+		Look:         b.hardware.Look, Journal: book, Writes: b.hardware.Runner, Client: b.manager.GetClient(), Reader: b.manager.GetAPIReader(),
 		Log: logr.FromSlogHandler(o.Log.Handler()).WithName("discovery"),
 	}
 }

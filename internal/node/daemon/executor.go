@@ -20,8 +20,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // executor is a process that has the state directory open: it reads the machine, executes jobs and reports both.
@@ -63,7 +61,6 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	looked := &maintenance.Looked{}
 	scans := base.scans(o, book)
 	scans.Held = looked.Last
-	scans.MayConfigure = func(class inventory.Class) bool { return base.catalog.Runs(plan.Configure, class) }
 	disc := discovery.New(scans)
 	looked.Changed = disc.Changed
 	window := windowOf(direct, book, c, only)

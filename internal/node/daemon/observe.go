@@ -26,7 +26,7 @@ func observe(ctx context.Context, o Options) error {
 	}
 	guest := state.NewGuest(o.Config.StateDir, self)
 	config := base.scans(o, guest)
-	config.Turn = guest.Share
+	config.Turn, config.MayConfigure = guest.Share, nil // other processes change the devices
 	disc := discovery.New(config)
 	observer := &job.Observer{
 		Client: base.manager.GetClient(), NodeName: o.Config.NodeName, Turn: guest.Share,

@@ -99,7 +99,7 @@ func unreachable(t *testing.T) Options {
 			Machine:  config.Machine{HostRoot: root, StateDir: stateDir, ToolPath: filepath.Join(root, "usr/bin")},
 			NodeName: "n1", UpdateStrategy: config.StrategyDaemon, Maintenance: config.MaintenanceOperator, Namespace: "ns", AllowUnconfined: true,
 			ScanInterval: 7 * time.Minute, BootTimeLimit: 8 * time.Minute, HealthTimeout: 9 * time.Minute, IsolationTimeout: 11 * time.Minute, CheckTimeout: 10 * time.Second, StartTimeout: 12 * time.Minute,
-			StepPriorities:    config.StepPriorities{"nic.activate=719"},
+			StepPriorities:    config.StepPriorities{"nic.activate=719", "disk.configure=0"},
 			ImageVerification: config.ImagesSignedIfKeys, ProbeAddress: "0", MetricsAddress: "0",
 		},
 		Access:  &rest.Config{Host: "https://127.0.0.1:1"},
@@ -121,6 +121,8 @@ func TestSettingsReachTheParts(t *testing.T) {
 	assert.Equal(t, "n1", scans.Node)
 	assert.NotNil(t, scans.Look, "cards that come and go are seen")
 	assert.Same(t, base.hardware.Host, scans.Settings, "settings are read in the turn of their device")
+	assert.True(t, scans.MayConfigure(inventory.NIC))
+	assert.False(t, scans.MayConfigure(inventory.Disk), "the step is switched off")
 	engine, err := base.engineConfig(o, taken.State)
 	require.NoError(t, err)
 	assert.Equal(t, 8*time.Minute, engine.Limits.Boot)
