@@ -188,7 +188,7 @@ func (a Archiving) backup(ctx context.Context, s *state.State, uniqueID, to stri
 		UniqueID: d.UniqueID, Class: d.Class, Model: d.Model, BoardID: d.BoardID, Version: d.Firmware.Running, BootID: bootID,
 		Rollback: inventory.RollbackReadBack, Time: time.Now().UTC(),
 	}
-	all, err := a.parameters(ctx, d)
+	_, all, err := a.parameters(ctx, d)
 	if err != nil {
 		_, _ = fmt.Fprintf(a.Log, "Its settings are not backed up: %v.\n", err)
 	}
@@ -251,21 +251,15 @@ func (a Archiving) device(ctx context.Context, uniqueID string) (inventory.Devic
 	return d, drv, err
 }
 
-// parameters are all those of the device; none where it has no settings.
-func (a Archiving) parameters(ctx context.Context, d inventory.Device) ([]inventory.Parameter, error) {
-	c, err := a.Drivers.Configurer(d)
-	if err != nil {
-		return nil, ignoreNotSupported(err)
+// parameters are all those of the device, and what changes them; none where it has no settings.
+func (a Archiving) parameters(ctx context.Context, d inventory.Device) (c driver.Configurer, all []inventory.Parameter, err error) {
+	if c, err = a.Drivers.Configurer(d); err == nil {
+		all, err = c.Parameters(ctx, d.Identity)
 	}
-	all, err := c.Parameters(ctx, d.Identity)
-	return all, ignoreNotSupported(err)
-}
-
-func ignoreNotSupported(err error) error {
 	if errors.Is(err, driver.ErrNotSupported) {
-		return nil
+		err = nil
 	}
-	return err
+	return c, all, err
 }
 
 // reader is the function that reads the image out of the device.
@@ -354,7 +348,7 @@ func (a Archiving) restore(ctx context.Context, place string, find verified) (Re
 
 // configure gives the device those of its archived settings that it takes, and says which it does not.
 func (a Archiving) configure(ctx context.Context, d inventory.Device, m archive.Manifest) (inventory.Activation, error) {
-	all, err := a.parameters(ctx, d)
+	c, all, err := a.parameters(ctx, d)
 	if err != nil {
 		return 0, err
 	}
@@ -364,10 +358,6 @@ func (a Archiving) configure(ctx context.Context, d inventory.Device, m archive.
 	}
 	if len(set) == 0 {
 		return inventory.ActivateNone, nil
-	}
-	c, err := a.Drivers.Configurer(d)
-	if err != nil {
-		return 0, err
 	}
 	_, _ = fmt.Fprintf(a.Log, "Restoring %s of %s.\n", text.Quantity(len(set), "setting", "settings"), d.UniqueID)
 	return c.Configure(ctx, d.Identity, driver.Configuration{Set: set})

@@ -92,8 +92,7 @@ func gatherDevices(ctx context.Context, api client.Reader, names []string) (*nod
 func (f *nodeFacts) restore(devices []*v1alpha1.NodeDevice, which v1alpha1.TaskDevice) (*write, error) {
 	task := v1alpha1.JobTask{Type: v1alpha1.JobTypeRestore}
 	for _, d := range devices {
-		switch o := d.Status.Firmware; {
-		case o == nil || o.Access == v1alpha1.AccessReadOnly:
+		if o := d.Status.Firmware; o == nil || o.Access == v1alpha1.AccessReadOnly {
 			return nil, fmt.Errorf("device/%s cannot be written. To see why: kubectl firmware why device/%[1]s", d.Name)
 		}
 		task.Devices = append(task.Devices, v1alpha1.TaskDevice{Name: d.Name, UniqueID: d.Status.UniqueID, Version: which.Version, Digest: which.Digest})

@@ -139,7 +139,7 @@ type decider struct {
 func (d decider) fresh() bool { return d.s.State == Pending || d.f.Interrupted }
 
 // write begins an attempt of a step that writes, if the maintenance allows it. The first write of a job needs a
-// maintenance that is known to be ready. Once something was written, the job goes on even if the API server is
+// maintenance that is known to be ready, unless the node stays in service. Once something was written, the job goes on even if the API server is
 // unreachable.
 func (d decider) write() Action { return d.inMaintenance(d.begin()) }
 
