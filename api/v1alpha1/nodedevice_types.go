@@ -147,8 +147,8 @@ type NodeDeviceStatus struct {
 	// read the parameters of the device.
 	// +optional
 	Configuration *ObservedConfiguration `json:"configuration,omitempty"`
-	// parameters are those that spec.configuration names, and those of the others that are not as it says, as the device has them. At most
-	// 160, and as many as fit into 32 KiB.
+	// parameters are those that spec.configuration names, those of the others that are not as it says, and those that an update of the
+	// firmware changed though nothing names them, as the device has them. At most 160, and as many as fit into 32 KiB.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -203,6 +203,11 @@ type ObservedParameter struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Next *string `json:"next,omitempty"`
+	// was is what the device stored before its firmware was updated, where that changed the parameter and no ConfigurationTemplate or pin names
+	// it. Absent otherwise, and once the device stores that again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Was *string `json:"was,omitempty"`
 }
 
 // DevicePort is one port of a network adapter.

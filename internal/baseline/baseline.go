@@ -19,7 +19,7 @@ type Device struct {
 	Model, ModelKey, Board string
 	// Firmware is the running version, or what is said of it for people.
 	Firmware string
-	// Settings are the parameters that are declared, and those that are to be reset.
+	// Settings are the parameters that are declared, and those that are to be reset. Those that drifted do not count.
 	Settings []v1alpha1.ObservedParameter
 	// Unknown says that not all of this could be read, so that the device is like no other.
 	Unknown bool
@@ -65,7 +65,7 @@ func (d Device) kind() kind {
 func (d Device) settings() map[string]string {
 	out := map[string]string{}
 	for _, p := range d.Settings {
-		if value := cmp.Or(p.Current, p.Next); value != nil {
+		if value := cmp.Or(p.Current, p.Next); value != nil && p.Was == nil {
 			out[p.Name] = *value
 		}
 	}

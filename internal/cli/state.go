@@ -71,6 +71,10 @@ type StateDevice struct {
 	Reboots int    `json:"reboots,omitempty"`
 	// Failed is the last update that failed; its image is not tried again until a person asks.
 	Failed *journal.Failure `json:"failed,omitempty"`
+	// FailedSettings is the last change of settings that failed; these are not tried again until a person asks.
+	FailedSettings *journal.Failure `json:"failedSettings,omitempty"`
+	// Drift are the settings that flashes changed and no job gave the device, with what they were before.
+	Drift []journal.Setting `json:"drift,omitempty"`
 	// Unhealthy is set until a person clears that a job left the device unhealthy.
 	Unhealthy *journal.UnhealthyMark `json:"unhealthy,omitempty"`
 }
@@ -130,7 +134,9 @@ func stateJob(j journal.Job) *StateJob {
 }
 
 func stateDevice(d journal.Device) StateDevice {
-	out := StateDevice{UniqueID: d.UniqueID, LastGood: d.LastGood, Failed: d.LastFailure, Unhealthy: d.Unhealthy}
+	out := StateDevice{
+		UniqueID: d.UniqueID, LastGood: d.LastGood, Failed: d.LastFailure, FailedSettings: d.SettingsFailure, Drift: d.Drift, Unhealthy: d.Unhealthy,
+	}
 	if d.LastApplied != nil {
 		out.Applied = d.LastApplied.Version
 	}
@@ -150,6 +156,18 @@ func (s State) table(w io.Writer) error {
 		fmt.Fprintln(w)
 		if err := columns(w, []string{"DEVICE", "APPLIED", "LAST GOOD", "WRITES", "REBOOTS", "FAILED", "IMAGE", "UNHEALTHY"}, s.devices()); err != nil {
 			return err
+		}
+	}
+	for _, d := range s.Devices {
+		if f := d.FailedSettings; f != nil {
+			fmt.Fprintf(w, "\nSettings: those of %s failed: %s: %s\n", d.UniqueID, f.Reason, f.Message)
+		}
+		var drift []string
+		for _, was := range d.Drift {
+			drift = append(drift, was.Name+", which was "+cmp.Or(was.Value, "empty"))
+		}
+		if len(drift) > 0 {
+			fmt.Fprintf(w, "\nDrift:    flashes of %s changed %s\n", d.UniqueID, strings.Join(drift, "; "))
 		}
 	}
 	if len(s.Archive) > 0 {

@@ -46,10 +46,14 @@ func lived(t *testing.T) (dir string, s *state.State) {
 		journal.Device{
 			UniqueID: "nic-b83fd2000010", LastApplied: &journal.Applied{Version: "22.39.1002"},
 			Attempts: &journal.Attempts{Digest: digest, Writes: 2, Reboots: 1},
+			Drift:    []journal.Setting{{Name: "LINK_TYPE_P1", Value: "ETH(2)"}},
 		},
 		journal.Device{
 			UniqueID: "nic-b83fd2000020", LastGood: "28.39.1002", Unhealthy: &journal.UnhealthyMark{Since: at, Job: "n1-older"},
 			LastFailure: &journal.Failure{Version: "28.41.1000", Digest: digest, Reason: "Unhealthy", Job: "n1-older", Time: at},
+			SettingsFailure: &journal.Failure{
+				Digest: "sha256:" + strings.Repeat("cd", 32), Reason: "ParameterInvalid", Message: "numVFs takes 0 to 16", Job: "n1-older", Time: at,
+			},
 		}))
 	for _, unhealthy := range []bool{false, true} {
 		m := archive.Manifest{

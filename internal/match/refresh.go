@@ -181,7 +181,7 @@ func unlink[K comparable](by map[K]map[*device]struct{}, name K, d *device) {
 
 func sameParameters(a, b []v1alpha1.ObservedParameter) bool {
 	return slices.EqualFunc(a, b, func(x, y v1alpha1.ObservedParameter) bool {
-		return x.Name == y.Name && ptr.Equal(x.Current, y.Current) && ptr.Equal(x.Next, y.Next)
+		return x.Name == y.Name && ptr.Equal(x.Current, y.Current) && ptr.Equal(x.Next, y.Next) && ptr.Equal(x.Was, y.Was)
 	})
 }
 

@@ -38,12 +38,18 @@ type DeviceFacts struct {
 	Updating string
 	// Settings is what is known of the settings of the device; nil where none are desired.
 	Settings *SettingsFacts
+	// Drifted are the settings that an update of the firmware changed and nobody declares.
+	Drifted []Drifted
 }
 
 // Device maps facts to the conditions of a NodeDevice, keeping in old what others wrote. The operator's Conflict and
 // Blocked in old are taken into account.
 func Device(f DeviceFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	want := append(deviceReady(f, old), inspected(f.Observed))
+	ready := deviceReady(f, old)
+	if len(f.Drifted) > 0 && ready[0].Status == metav1.ConditionTrue {
+		ready[0].Message += " " + drifted(f.Drifted)
+	}
+	want := append(ready, inspected(f.Observed))
 	return Merge(old, generation, now, DeviceConditions, want...)
 }
 

@@ -79,6 +79,27 @@ func settingsInForce(f DeviceFacts) string {
 	return fmt.Sprintf("%s, and its %s in force.", strings.TrimSuffix(runs, "."), are)
 }
 
+// Drifted is a setting that an update of the firmware changed and nobody declares.
+type Drifted struct {
+	Name string
+	// Is the value that the device stores, nil where that is not known, and Was the one that it stored before.
+	Is  *string
+	Was string
+}
+
+func drifted(of []Drifted) string {
+	var out []string
+	for _, d := range of {
+		is := "unknown"
+		if d.Is != nil {
+			is = shown(*d.Is)
+		}
+		out = append(out, fmt.Sprintf("%s is %s and was %s", d.Name, is, shown(d.Was)))
+	}
+	return fmt.Sprintf("The update of its firmware changed %s: %s. Declare the old values in a ConfigurationTemplate to have them back, or those of now "+
+		"to keep them.", text.Quantity(len(of), "setting that nobody declares", "settings that nobody declares"), text.Some(out, fewSettings))
+}
+
 // fewSettings is how many settings are named in a message.
 const fewSettings = 12
 

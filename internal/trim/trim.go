@@ -93,7 +93,7 @@ func parameter(p *v1alpha1.ObservedParameter) {
 	if p.Current != nil {
 		p.Next = nil
 	}
-	for _, value := range []*string{&p.Name, p.Current, p.Next} {
+	for _, value := range []*string{&p.Name, p.Current, p.Next, p.Was} {
 		if value != nil {
 			share(value)
 		}

@@ -262,6 +262,22 @@ func Differing(declared []Setting, all []Parameter) []Setting {
 	})
 }
 
+// Changed returns those of the settings which the device is known to store otherwise, in their order.
+func Changed(was []Setting, all []Parameter) []Setting {
+	return slices.DeleteFunc(slices.Clone(was), func(s Setting) bool {
+		p := FindParameter(all, s.Name)
+		return p == nil || !p.Next.Known || p.Stores(s.Value)
+	})
+}
+
+// Covers reports whether one of the names is that of the setting, or of one that stands for it.
+func Covers(names []string, setting string, all []Parameter) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		p := FindParameter(all, name)
+		return name == setting || p != nil && slices.Contains(p.Sets, setting)
+	})
+}
+
 // NeededFor is the most disruptive activation that the declared settings need on a device with these parameters, as they are before the settings
 // are written: of those that are known not to be in force, and, where that is not known, of those that are to be written.
 func NeededFor(declared []Setting, all []Parameter) Activation {

@@ -51,6 +51,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 			out.Applied = configured(out.Applied, obj.Spec, f.snapshot.BootID, now)
 		}
 	}
+	report.Drifted = f.drift(found, obj, &out)
 	if f.records.updating[out.UniqueID] && f.records.step != nil {
 		report.Updating = f.records.working()
 	}

@@ -328,7 +328,7 @@ func signal(c chan struct{}) {
 // Snapshot is what one scan found.
 type Snapshot struct {
 	host.Inventory
-	// Parameters are those of the devices for which settings are desired, by unique id.
+	// Parameters are those of the devices for which settings are desired or of which a flash changed settings, by unique id.
 	Parameters map[string]Parameters
 	// Time is when the scan ended.
 	Time time.Time

@@ -28,12 +28,14 @@ type Parameters struct {
 // parallel is of how many devices the parameters are read at once.
 const parallel = 4
 
-// parameters reads those of the devices that were found and for which settings are desired. Nothing is asked of any other.
+// parameters reads those of the devices that were found and for which settings are desired, or of which an update changed settings that
+// nobody declares. Nothing is asked of any other.
 func (d *Discovery) parameters(ctx context.Context, found host.Inventory) map[string]Parameters {
 	d.mu.Lock()
 	declared := d.declared
 	d.mu.Unlock()
-	if d.config.Settings == nil || len(declared) == 0 {
+	drifted := d.drifted()
+	if d.config.Settings == nil || len(declared)+len(drifted) == 0 {
 		return nil
 	}
 	out := map[string]Parameters{}
@@ -42,7 +44,7 @@ func (d *Discovery) parameters(ctx context.Context, found host.Inventory) map[st
 	var mu sync.Mutex
 	for _, device := range found.Devices {
 		want := declared[devicename.Of(d.config.Node, device.Identity)]
-		if device.Err != nil || want == nil {
+		if device.Err != nil || want == nil && !drifted[device.UniqueID] {
 			continue
 		}
 		slots <- struct{}{}
@@ -50,7 +52,7 @@ func (d *Discovery) parameters(ctx context.Context, found host.Inventory) map[st
 			defer func() { <-slots }()
 			var read Parameters
 			read.All, read.Err = d.config.Settings.Parameters(ctx, device, d.guard)
-			if read.Err == nil && d.giveAgain(ctx, device, want, read.All, found.BootID) {
+			if read.Err == nil && want != nil && d.giveAgain(ctx, device, want, read.All, found.BootID) {
 				read.All, read.Err = d.config.Settings.Parameters(ctx, device, d.guard)
 			}
 			mu.Lock()
@@ -129,7 +131,7 @@ func settingsOf(found inventory.Device, obj v1alpha1.NodeDevice, f facts, firmwa
 	if is.State != v1alpha1.ConfigurationInvalid && decided.Activation != inventory.ActivateNone {
 		is.Activation = v1alpha1.ActivationKind(decided.Activation.String())
 	}
-	out.Configuration, out.Parameters = &is, observedParameters(*want, decided.Resets, read.All)
+	out.Configuration, out.Parameters = &is, withParameters(nil, slices.Concat(want.Set, decided.Resets), false, read.All)
 	f.noteFailure(obj, out, report)
 	return report
 }
@@ -174,16 +176,19 @@ const (
 // maxParametersSize bounds all of them in bytes of JSON, so that a NodeDevice with a long upgrade path stays under 256 KiB.
 const maxParametersSize = 32 << 10
 
-// observedParameters are those that are declared, and those of the others that are to be reset.
-func observedParameters(want plan.Configuration, resets []inventory.Setting, all []inventory.Parameter) []v1alpha1.ObservedParameter {
-	var out []v1alpha1.ObservedParameter
-	size := len("[]")
-	for _, s := range slices.Concat(want.Set, resets) {
+// withParameters adds those of the settings to the ones that a status lists, as far as there is room, by name. The value of one that drifted is
+// what it was before.
+func withParameters(out []v1alpha1.ObservedParameter, of []inventory.Setting, drifted bool, all []inventory.Parameter) []v1alpha1.ObservedParameter {
+	size := v1alpha1.SizeOf(out)
+	for _, s := range of {
 		p := inventory.FindParameter(all, s.Name)
 		if p == nil || len(p.Name) > maxName || len(out) == maxParameters {
 			continue
 		}
 		is := v1alpha1.ObservedParameter{Name: p.Name, Current: observed(p.Current), Next: observed(p.Next)}
+		if drifted {
+			is.Was = &s.Value
+		}
 		bytes := v1alpha1.SizeOf(is) + len(",")
 		if size+bytes > maxParametersSize {
 			continue

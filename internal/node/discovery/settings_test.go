@@ -374,3 +374,49 @@ func TestFailedSettingsAreKeptAway(t *testing.T) {
 	b.settings.all[2] = parameter("numVFs", "8", "8")
 	assert.Equal(t, &v1alpha1.ObservedConfiguration{Digest: numVFs(8).Digest(), State: v1alpha1.ConfigurationUpToDate}, is(), "a later job succeeded")
 }
+
+// TestSettingsThatAFlashChangedAreReported: with what they were, for the one device that has some, until it stores that again or somebody declares
+// them. Nothing else is asked for that.
+func TestSettingsThatAFlashChangedAreReported(t *testing.T) {
+	b := tuned(t)
+	b.seen(t)
+	require.Empty(t, b.settings.asked)
+	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa", Drift: []journal.Setting{
+		{Name: "A", Value: "7"}, {Name: "B", Value: ""}, {Name: "numVFs", Value: "4"}, {Name: "GONE", Value: "1"},
+	}}}}
+	baseline := b.node(t).Status.Baseline
+	b.seen(t)
+	assert.Equal(t, []string{"aa"}, b.settings.asked)
+	drifted := func(name, is, was string) v1alpha1.ObservedParameter {
+		return v1alpha1.ObservedParameter{Name: name, Current: &is, Next: &is, Was: &was}
+	}
+	is := b.device(t, "n1-nic-aa").Status
+	assert.Equal(t, []v1alpha1.ObservedParameter{drifted("A", "1", "7"), drifted("B", "2", "")}, is.Parameters)
+	ready := b.ready(t, "n1-nic-aa")
+	assert.Equal(t, v1alpha1.ReasonNotAssigned, ready.Reason)
+	assert.Contains(t, ready.Message, "The update of its firmware changed 2 settings that nobody declares: A is 1 and was 7, B is 2 and was empty. Declare")
+	assert.Equal(t, baseline, b.node(t).Status.Baseline)
+
+	b.settings.err = errors.New("the tool said no")
+	b.seen(t)
+	assert.Equal(t, is.Parameters, b.device(t, "n1-nic-aa").Status.Parameters, "what was read last")
+	b.settings.err = nil
+
+	is = b.configured(t, parameters("A", "1"))
+	assert.Equal(t, []v1alpha1.ObservedParameter{{Name: "A", Current: ptr.To("1"), Next: ptr.To("1")}, drifted("B", "2", "")}, is.Parameters)
+	assert.Contains(t, b.ready(t, "n1-nic-aa").Message, "Its 1 setting is in force. The update of its firmware changed 1 setting")
+	b.settings.err = errors.New("the tool said no")
+	b.seen(t)
+	assert.Equal(t, is.Parameters, b.device(t, "n1-nic-aa").Status.Parameters)
+	b.settings.err = nil
+	all := parameters("A", "1")
+	all.Unlisted = v1alpha1.UnlistedReset
+	b.configured(t, all)
+	assert.NotContains(t, b.ready(t, "n1-nic-aa").Message, "nobody declares")
+
+	b.configure(t, nil)
+	b.settings.all = []inventory.Parameter{parameter("A", "7", "7"), parameter("B", "", "")}
+	b.seen(t)
+	assert.Empty(t, b.device(t, "n1-nic-aa").Status.Parameters)
+	assert.NotContains(t, b.ready(t, "n1-nic-aa").Message, "nobody declares")
+}

@@ -89,7 +89,7 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 	if !touched {
 		known = prepare(decided, slices.Concat(want.Set, decided.Resets), all)
 		if u.ArchivedSettings {
-			known.resets, known.keepsDeclared = journal.Settings(want.Set), !covers(u.Declared, inventory.Differing(want.Set, all), all)
+			known.resets, known.keepsDeclared = journal.Settings(want.Set), !slices.ContainsFunc(inventory.Differing(want.Set, all), func(s inventory.Setting) bool { return inventory.Covers(u.Declared, s.Name, all) })
 		}
 	}
 	for _, s := range decided.Now {
@@ -130,16 +130,6 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 		return fail(step.RollbackUnavailable, "%s, and the rollout policy requires that it can be rolled back", known.noUndo)
 	}
 	return nil, false
-}
-
-// covers reports whether one of the names is that of a setting, or stands for one.
-func covers(names []string, of []inventory.Setting, all []inventory.Parameter) bool {
-	return slices.ContainsFunc(names, func(name string) bool {
-		p := inventory.FindParameter(all, name)
-		return slices.ContainsFunc(of, func(s inventory.Setting) bool {
-			return s.Name == name || p != nil && slices.Contains(p.Sets, s.Name)
-		})
-	})
 }
 
 // prepare finds out what the device had before it is told the declared settings. What a job left that no health gate found good is not

@@ -53,6 +53,8 @@ type execution struct {
 	replaced string
 	// prepared is what the running preflight found out about settings, by device.
 	prepared map[string]prepared
+	// drift is what the accepted update changed of the settings that nobody declares, with what it was, by unique id.
+	drift map[string][]journal.Setting
 	// writing is the lock of the step that writes, empty until it does and once its write is known; before is when the write before it
 	// began.
 	writing string
@@ -70,6 +72,9 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 		return x.logAndRetry(err)
 	}
 	action := step.Next(x.job.Record, facts, x.limits())
+	if x.accepts(action) {
+		x.lookForDrift(ctx)
+	}
 	if err := x.record(action, facts); err != nil {
 		return x.logAndRetry(err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // remember returns the records of devices that an action changes. They are journalled together with the action.
 func (x *execution) remember(next journal.Job, a step.Action, bootID string, now time.Time) ([]journal.Device, error) {
-	m := memory{job: next, bootID: bootID, now: now}
+	m := memory{job: next, bootID: bootID, now: now, drift: x.drift}
 	switch {
 	case a.Verb == step.Begin:
 		m.count(next.Record.Steps[a.Step])
@@ -35,6 +35,7 @@ type memory struct {
 	job     journal.Job
 	bootID  string
 	now     time.Time
+	drift   map[string][]journal.Setting
 	changes []change
 }
 
@@ -138,7 +139,7 @@ func (m *memory) committed() {
 				case u.Configures():
 					settings, configured = nil, m.configured(u)
 				}
-				*d = journal.Device{UniqueID: d.UniqueID, LastApplied: d.LastApplied, SettingsFailure: settings, Configured: configured}
+				*d = journal.Device{UniqueID: d.UniqueID, LastApplied: d.LastApplied, SettingsFailure: settings, Configured: configured, Drift: d.Drift}
 				if wrote {
 					d.LastApplied = &journal.Applied{
 						Version: u.Version, Digest: u.Digest, Origin: u.Origin, Job: m.job.Name, BootID: m.bootID, Time: m.now,
@@ -148,6 +149,9 @@ func (m *memory) committed() {
 					d.LastFailure = m.displaced(u)
 				}
 			})
+		}
+		if drift, known := m.drift[u.UniqueID]; known {
+			m.change(u.UniqueID, func(d *journal.Device) { d.Drift = drift })
 		}
 	}
 }

@@ -71,6 +71,8 @@ type Device struct {
 	LastGood string `json:"lastGood,omitempty"`
 	// GoodSettings is to settings what LastGood is to firmware: those of the ones that a job began to change which the device had before.
 	GoodSettings []Setting `json:"goodSettings,omitempty"`
+	// Drift are the settings that flashes changed and no job gave the device, with what they were before.
+	Drift []Setting `json:"drift,omitempty"`
 	// Configured are the settings that a health gate found good with all of them in force; nil where there are none, and from the first
 	// change on that a later job makes.
 	Configured *Configured `json:"configured,omitempty"`

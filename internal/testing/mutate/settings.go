@@ -57,5 +57,13 @@ func settings() []Mutant {
 		{What: "archived settings do not come back", File: "internal/node/job/restore.go", Run: "Settings", Old: "len(m.Settings) > 0;", New: "len(m.Settings) < 0;"},
 		{What: "what was restored is configured over again", File: "internal/node/engine/remember.go", Packages: tests, Run: "Restore",
 			Old: "m.displacedSettings(u), nil", New: "nil, nil"},
+		{What: "what settings were before an earlier flash is forgotten", File: "internal/node/engine/drift.go", Packages: tests, Run: "Drift|FlashChanged",
+			Old: "merged(view.Devices[u.UniqueID].Drift, kept)", New: "merged(view.Devices[\"\"].Drift, kept)"},
+		{What: "a declared setting drifts", File: "internal/node/engine/drift.go", Packages: tests, Run: "Drift|FlashChanged",
+			Old: "inventory.Covers(given, s.Name, all) || ", New: "inventory.Covers(given, s.Name, all) && "},
+		{What: "a setting that is as it was counts as changed", File: "pkg/inventory/setting.go", Packages: scans, Run: "FlashChanged",
+			Old: "return p == nil || !p.Next.Known || p.Stores(s.Value)", New: "return p == nil || !p.Next.Known"},
+		{What: "what a flash changed makes a node unlike the others", File: "internal/baseline/baseline.go", Packages: scans, Run: "FlashChanged",
+			Old: "value != nil && p.Was == nil", New: "value != nil"},
 	}
 }
