@@ -45,7 +45,7 @@ func count(tree fs.FS) ([]figure, error) {
 	fields := figure{name: "fields", most: 440}
 	reasons := figure{name: "reasons", most: 80}
 	product := figure{name: "product", most: 69300}
-	world := figure{name: "testWorld", most: 31640}
+	world := figure{name: "testWorld", most: 31700}
 	tests := figure{name: "tests", most: 95400}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -125,11 +125,13 @@ type Image struct {
 	Size int64
 }
 
-// RejectedError says that an image must not be written to a device, or settings not be given to it. Trying again does not help.
+// RejectedError says that an image must not be written to a device, or settings not be given to it. Trying again does not help, unless InUse is set.
 type RejectedError struct {
 	// Of is what was rejected; empty for an image.
 	Of     string
 	Reason string
+	// InUse says that all that is in the way is what uses the device, which may be gone once the node is drained: only then does it help to try again.
+	InUse bool
 }
 
 // Error returns the reason.

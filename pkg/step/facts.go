@@ -107,6 +107,9 @@ type Settings struct {
 	// Lost says that all of Unset are lost at each boot. Quiet says that bringing them into force needs no activation and disturbs nothing
 	// that runs on the node.
 	Lost, Quiet bool
+	// Used says that the device does not take the settings because something uses it that a drain may move; empty where that is not so. It is
+	// known before the maintenance, and before firmware is written.
+	Used string
 }
 
 // Maintenance is the state of the node's maintenance.

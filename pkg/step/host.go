@@ -65,7 +65,7 @@ func (d decider) quiet() bool {
 	for _, u := range d.r.Updates {
 		dev := d.f.Devices[u.Device]
 		has := dev.Settings
-		if u.Version != "" || !dev.answers() || dev.WriteRunning || has.Unread != "" || !has.Quiet || has.DoubtedNeed != inventory.ActivateNone {
+		if u.Version != "" || !dev.answers() || dev.WriteRunning || has.Unread != "" || !has.Quiet || has.Used != "" || has.DoubtedNeed != inventory.ActivateNone {
 			return false
 		}
 	}

@@ -111,11 +111,16 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 		return nil, false
 	}
 	if err := c.CheckConfiguration(ctx, d.Identity, driver.Configuration{Set: decided.Now}); err != nil {
-		if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
+		rejected := (*driver.RejectedError)(nil)
+		switch is := errors.As(err, &rejected); {
+		case is && rejected.InUse: // it is asked again when the node is out of service
+			x.cfg.Log.Info("The settings wait for the node to be out of service", "job", x.job.Name, "device", u.Device, "why", err)
+		case is:
 			return fail(step.ParameterInvalid, "%v; nothing was written", err)
+		default:
+			failure, _ := fail(step.ReadFailed, "check its settings: %v", err)
+			return failure, true
 		}
-		failure, _ := fail(step.ReadFailed, "check its settings: %v", err)
-		return failure, true
 	}
 	if decided.Activation == inventory.ActivatePowerCycle {
 		var changes []string
@@ -130,6 +135,15 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 		return fail(step.RollbackUnavailable, "%s, and the rollout policy requires that it can be rolled back", known.noUndo)
 	}
 	return nil, false
+}
+
+// inUse says why the device does not take the settings as long as something uses it that a drain may move; empty where nothing does.
+func inUse(ctx context.Context, c driver.Configurer, id inventory.Identity, set []inventory.Setting) string {
+	err := c.CheckConfiguration(ctx, id, driver.Configuration{Set: set})
+	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) && rejected.InUse {
+		return err.Error()
+	}
+	return ""
 }
 
 // prepare finds out what the device had before it is told the declared settings. What a job left that no health gate found good is not
@@ -315,6 +329,10 @@ func (x *execution) lookAtSettings(ctx context.Context, u journal.Update, d inve
 		has.Quiet = has.Quiet && p.NeedsFor(s.Value) == inventory.ActivateNone && !p.Disturbs
 	}
 	has.Lost = has.Lost && len(has.Unset) > 0
+	if cur != nil && cur.State == step.Pending && (cur.Kind == plan.Maintenance || cur.Kind == plan.Flash) && len(has.Unset) > 0 {
+		now, _ := split(want, all)
+		has.Used = inUse(ctx, c, d.Identity, now)
+	}
 }
 
 // leftOver reports whether a job changed settings of the device that no health gate has found good since.

@@ -400,6 +400,45 @@ func TestQuietSettingsLeaveTheNodeInService(t *testing.T) {
 	}
 }
 
+// What a drain moves is moved: settings of a device that containers use take a maintenance, and are refused only if it is in use after that. Then
+// nothing is written, the firmware neither.
+func TestSettingsOfADeviceInUseWaitForTheDrain(t *testing.T) {
+	for name, c := range map[string]struct {
+		firmware, freed bool
+	}{
+		"quiet settings": {freed: true}, "with firmware": {firmware: true, freed: true}, "the drain frees nothing": {}, "nor with firmware": {firmware: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+				id := m.ReadBackNIC(inventory.ActivateReboot)
+				m.Sim.Give("nic0", number("VFS", "4", inventory.ActivateNone))
+				m.Sim.Inject("nic0", drivertest.InUse)
+				if c.freed {
+					m.Window.OnReady = func() { m.Sim.Cure("nic0", drivertest.InUse) }
+				}
+				j := settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "8"})
+				if c.firmware {
+					j = told(m.Job("j", id), journal.Setting{Name: "VFS", Value: "8"})
+				}
+				j.Updates[0].Configuration = "sha256:c"
+				view := m.Run(j)
+				assert.Equal(t, 1, m.Window.Scheduled)
+				assert.Equal(t, step.MaintenanceNone, m.Window.Phase)
+				if c.freed {
+					require.Equal(t, step.Complete, view.Job("uid-j").Record.Outcome, "%+v", view.Job("uid-j").Record.Failure)
+					assert.Equal(t, "8", current(m, id, "VFS"))
+					return
+				}
+				failed := requireFailed(t, view, "j", step.ParameterInvalid, false)
+				assert.Contains(t, failed.Record.Failure.Message, "InUse: a container has it")
+				assert.Empty(t, m.Sim.Operations())
+				assert.Nil(t, view.Devices["nic0"].LastFailure, "nothing is wrong with the image")
+				assert.Equal(t, string(step.ParameterInvalid), view.Devices["nic0"].SettingsFailure.Reason)
+			})
+		})
+	}
+}
+
 // A node in service is not held, and no setting is left there that was not found good, whatever happens on the way.
 func TestQuietSettingsEndWellOnANodeInService(t *testing.T) {
 	quiet := func(m *enginetest.Machine) (inventory.Identity, journal.Job) {

@@ -42,6 +42,8 @@ const (
 	HalfConfigure
 	// TwoBoots makes the next reboot leave the stored image waiting; the one after it runs it.
 	TwoBoots
+	// InUse makes CheckConfiguration and Configure reject a change of settings, because something uses the device that a drain moves.
+	InUse
 	// NoSettings makes Parameters, CheckConfiguration and Configure fail.
 	NoSettings
 )

@@ -81,9 +81,20 @@ func (s *Simulated) CheckConfiguration(_ context.Context, id inventory.Identity,
 	defer s.mu.Unlock()
 	d, err := s.configurable(id)
 	if err == nil {
-		err = c.Check(d.known())
+		err = d.takes(c)
 	}
 	return err
+}
+
+// takes returns why the device does not take the configuration now.
+func (d *device) takes(c driver.Configuration) error {
+	if err := c.Check(d.known()); err != nil {
+		return err
+	}
+	if d.faults[InUse] && len(inventory.Differing(c.Set, d.known())) > 0 {
+		return &driver.RejectedError{Of: "settings", Reason: "InUse: a container has it", InUse: true}
+	}
+	return nil
 }
 
 // Configure stores the values in the device. Those that need no activation are in force at once.
@@ -94,7 +105,7 @@ func (s *Simulated) Configure(ctx context.Context, id inventory.Identity, c driv
 	if err != nil {
 		return 0, err
 	}
-	if err := c.Check(d.known()); err != nil {
+	if err := d.takes(c); err != nil {
 		return 0, err
 	}
 	todo, needs := inventory.Differing(c.Set, d.known()), inventory.NeededFor(c.Set, d.known())

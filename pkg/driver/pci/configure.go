@@ -341,18 +341,24 @@ func (a adapter) CheckConfiguration(ctx context.Context, id inventory.Identity, 
 			return err
 		}
 	}
+	var used []error
+	drains := true
 	for _, p := range todo.ports {
 		n, set := number(todo.counts, p.index)
 		if !set || n == p.NumVFs || p.NumVFs == 0 || todo.defers(todo.willWait(), p, n) {
 			continue
 		}
-		users, err := uses(a.driver.host, p.address)
-		if err == nil && users != "" {
-			err = driver.RejectSettingsf("%w", inUse(p.address, p.NumVFs, users))
-		}
+		users, movable, err := uses(a.driver.host, p.address)
 		if err != nil {
 			return fmt.Errorf("check settings of adapter %s: %w", id.UniqueID, err)
 		}
+		if users != "" {
+			used, drains = append(used, inUse(p.address, p.NumVFs, users)), drains && movable
+		}
+	}
+	if len(used) > 0 {
+		return fmt.Errorf("check settings of adapter %s: %w", id.UniqueID,
+			&driver.RejectedError{Of: "settings", Reason: strings.ReplaceAll(errors.Join(used...).Error(), "\n", "; "), InUse: drains})
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (f function) setNumVFs(want int) error {
 		return err
 	}
 	if before > 0 {
-		users, err := uses(f.host, f.address)
+		users, _, err := uses(f.host, f.address)
 		switch {
 		case err != nil:
 			return err

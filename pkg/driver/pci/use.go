@@ -13,11 +13,11 @@ import (
 
 // uses says what uses the virtual functions of a port, which all go when their number changes; empty when nothing is known to. One that a program
 // has through VFIO or UIO would block the change in the kernel until the program ends, and one in the network namespace of a container
-// would just vanish from it.
-func uses(host fs.FS, address inventory.PCIAddress) (string, error) {
+// would just vanish from it. Movable says that all of that may go when the node is drained, as an interface of the host which is built on one does not.
+func uses(host fs.FS, address inventory.PCIAddress) (what string, movable bool, err error) {
 	functions, err := sysfs.VirtualFunctionsOf(host, address)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	files := map[string]sysfs.VirtualFunction{}
 	var list, users []string
@@ -30,7 +30,7 @@ func uses(host fs.FS, address inventory.PCIAddress) (string, error) {
 	holders := map[string]string{}
 	if len(list) > 0 {
 		if holders, err = sysfs.Holders(host, list...); err != nil {
-			return "", fmt.Errorf("look for programs that have virtual functions of %s: %w", address, err)
+			return "", false, fmt.Errorf("look for programs that have virtual functions of %s: %w", address, err)
 		}
 	}
 	for _, file := range list {
@@ -38,17 +38,18 @@ func uses(host fs.FS, address inventory.PCIAddress) (string, error) {
 			users = append(users, fmt.Sprintf("%s has %s, by %s", holder, named(files[file]), file))
 		}
 	}
+	movable = true
 	for _, vf := range functions {
-		user, err := interfaceUse(host, vf)
+		user, elsewhere, err := interfaceUse(host, vf)
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
 		if user != "" {
-			users = append(users, user)
+			users, movable = append(users, user), movable && elsewhere
 		}
 	}
 	const few = 3
-	return text.Some(users, few), nil
+	return text.Some(users, few), movable, nil
 }
 
 func named(vf sysfs.VirtualFunction) string {
@@ -73,22 +74,22 @@ func deviceFiles(vf sysfs.VirtualFunction) []string {
 	return out
 }
 
-// interfaceUse says who has the network interface of a virtual function that a network driver has.
-func interfaceUse(host fs.FS, vf sysfs.VirtualFunction) (string, error) {
+// interfaceUse says who has the network interface of a virtual function that a network driver has, and whether it is elsewhere than on the host.
+func interfaceUse(host fs.FS, vf sysfs.VirtualFunction) (user string, elsewhere bool, err error) {
 	if vf.Driver == "" || strings.Contains(vf.Driver, "vfio") || strings.Contains(vf.Driver, "uio") || vf.Driver == "pci-stub" {
-		return "", nil
+		return "", false, nil
 	}
 	if len(vf.Interfaces) == 0 {
-		return named(vf) + " has no network interface on the host: a container or a virtual machine has it", nil
+		return named(vf) + " has no network interface on the host: a container or a virtual machine has it", true, nil
 	}
 	for _, name := range vf.Interfaces {
 		uppers, err := sysfs.Uppers(host, name)
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
 		if len(uppers) > 0 {
-			return fmt.Sprintf("%s is built on %s of %s", uppers[0], name, named(vf)), nil
+			return fmt.Sprintf("%s is built on %s of %s", uppers[0], name, named(vf)), false, nil
 		}
 	}
-	return "", nil
+	return "", false, nil
 }
