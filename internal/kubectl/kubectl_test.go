@@ -146,6 +146,13 @@ func fleet(t *testing.T, c client.Client) {
 			Conditions: []metav1.Condition{not(condition(v1alpha1.ConditionReady, v1alpha1.ReasonProgressing, "1 of 4 devices run their firmware."))},
 		},
 	}
+	vfs := int32(8)
+	tuning := &v1alpha1.ConfigurationTemplate{
+		ObjectMeta: metav1.ObjectMeta{Name: "tuning"},
+		Spec: v1alpha1.ConfigurationTemplateSpec{Rules: []v1alpha1.ConfigurationRule{{
+			Name: "vfs", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "8086"}, DesiredConfiguration: v1alpha1.DesiredConfiguration{Settings: v1alpha1.Settings{NumVFs: &vfs}},
+		}}},
+	}
 	source := &v1alpha1.FirmwareSource{
 		ObjectMeta: metav1.ObjectMeta{Name: "cx6dx-2241"},
 		Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{URL: "https://firmware.example.com/a.bin", Digest: digest,
@@ -189,7 +196,7 @@ func fleet(t *testing.T, c client.Client) {
 		node("gpu-4", not(condition(v1alpha1.ConditionReady, v1alpha1.ReasonPending, "1 device is to be updated."))),
 		device("gpu-1", "nic", v1alpha1.ClassNIC, "22.41.1000", upToDate), device("gpu-1", "disk", v1alpha1.ClassDisk, "GDC5602Q", unassigned), failure,
 		device("gpu-3", "nic", v1alpha1.ClassNIC, "22.39.2048", pending), device("gpu-4", "nic", v1alpha1.ClassNIC, "22.39.2048", pending),
-		failedJob, running, waits, policy, template, source, quarantine, catalog,
+		failedJob, running, waits, policy, template, tuning, source, quarantine, catalog,
 	} {
 		put(t, c, o)
 	}

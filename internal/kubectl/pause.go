@@ -15,7 +15,7 @@ import (
 func (s *session) pauseCommand() *cobra.Command {
 	everything := false
 	c := &cobra.Command{
-		Use:   "pause POLICY|template/NAME...",
+		Use:   "pause POLICY|template/NAME|settings/NAME...",
 		Short: "Begin no further job of a policy, or assign nothing new by a template; what runs goes on",
 		Example: "  kubectl firmware pause gpu -m 'waits for the vendor'\n" +
 			"  kubectl firmware pause template/gpu-nics\n" +
@@ -57,7 +57,7 @@ func lookUpPausable(ctx context.Context, api client.Reader, name string) (client
 		return nil, err
 	}
 	switch o.(type) {
-	case *v1alpha1.RolloutPolicy, *v1alpha1.FirmwareTemplate:
+	case *v1alpha1.RolloutPolicy, *v1alpha1.FirmwareTemplate, *v1alpha1.ConfigurationTemplate:
 		return o, nil
 	}
 	return nil, fmt.Errorf("%s cannot be paused: only policies and templates can. To end a job: kubectl firmware cancel JOB", named(o))
@@ -98,15 +98,23 @@ func pause(o client.Object) (*write, error) {
 		will := fmt.Sprintf("Policy %s begins no further job%s.%s", o.Name, queued(o), running(o))
 		return &write{old: o, changed: changed, will: will, did: "paused", action: "Pause", reason: v1alpha1.ReasonPaused}, nil
 	case *v1alpha1.FirmwareTemplate:
-		if o.Spec.State == v1alpha1.TemplatePaused {
-			return nil, fmt.Errorf("template/%s is Paused already: it assigns nothing new", o.Name)
-		}
 		changed := copyOf(o)
-		changed.Spec.State = v1alpha1.TemplatePaused
-		will := fmt.Sprintf("Template %s assigns nothing new. What it has assigned stays, and is updated: to begin no further job, pause the policy: kubectl firmware pause POLICY", o.Name)
-		return &write{old: o, changed: changed, will: will, did: "paused", action: "Pause", reason: v1alpha1.ReasonPaused}, nil
+		return pauseTemplate(o, changed, &changed.Spec.State)
+	case *v1alpha1.ConfigurationTemplate:
+		changed := copyOf(o)
+		return pauseTemplate(o, changed, &changed.Spec.State)
 	}
 	return nil, fmt.Errorf("%s cannot be paused", named(o))
+}
+
+// pauseTemplate decides that a template of either kind assigns nothing new. State is that of the changed one.
+func pauseTemplate(o, changed client.Object, state *v1alpha1.TemplateState) (*write, error) {
+	if *state == v1alpha1.TemplatePaused {
+		return nil, fmt.Errorf("%s is Paused already: it assigns nothing new", named(o))
+	}
+	*state = v1alpha1.TemplatePaused
+	will := fmt.Sprintf("Template %s assigns nothing new. What it has assigned stays, and is updated: to begin no further job, pause the policy: kubectl firmware pause POLICY", o.GetName())
+	return &write{old: o, changed: changed, will: will, did: "paused", action: "Pause", reason: v1alpha1.ReasonPaused}, nil
 }
 
 // queued says how many nodes wait for a policy, and keep their places in its queue.

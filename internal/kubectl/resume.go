@@ -16,7 +16,7 @@ import (
 
 func (s *session) resumeCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "resume [POLICY|template/NAME...]",
+		Use:   "resume [POLICY|template/NAME|settings/NAME...]",
 		Short: "Go on: undo a stop, activate a policy or template, and go on with halted updates",
 		Long: "Go on. With names: activate what is paused or aborted, and go on with the updates that a policy has halted. Without: undo kubectl firmware stop: " +
 			"activate the policies that it paused, and no others, and have the updates tried again whose jobs it cancelled.",
@@ -162,15 +162,23 @@ func resume(o client.Object, by person) (*write, error) {
 	case *v1alpha1.RolloutPolicy:
 		return resumePolicy(o, by)
 	case *v1alpha1.FirmwareTemplate:
-		if o.Spec.State == v1alpha1.TemplateActive {
-			return nil, fmt.Errorf("template/%s is Active already. To see what it waits for: kubectl firmware why template/%[1]s", o.Name)
-		}
 		changed := copyOf(o)
-		changed.Spec.State = v1alpha1.TemplateActive
-		return &write{old: o, changed: changed, will: fmt.Sprintf("Template %s assigns firmware to what it matches, which is then updated.", o.Name),
-			did: "resumed", action: "Resume", reason: v1alpha1.ReasonProgressing}, nil
+		return resumeTemplate(o, changed, &changed.Spec.State, "firmware")
+	case *v1alpha1.ConfigurationTemplate:
+		changed := copyOf(o)
+		return resumeTemplate(o, changed, &changed.Spec.State, "settings")
 	}
 	return nil, fmt.Errorf("%s cannot be resumed", named(o))
+}
+
+// resumeTemplate decides that a template of either kind goes on to assign what. State is that of the changed one.
+func resumeTemplate(o, changed client.Object, state *v1alpha1.TemplateState, what string) (*write, error) {
+	if *state == v1alpha1.TemplateActive {
+		return nil, fmt.Errorf("%s is Active already. To see what it waits for: kubectl firmware why %[1]s", named(o))
+	}
+	*state = v1alpha1.TemplateActive
+	return &write{old: o, changed: changed, will: fmt.Sprintf("Template %s assigns %s to what it matches, which is then updated.", o.GetName(), what),
+		did: "resumed", action: "Resume", reason: v1alpha1.ReasonProgressing}, nil
 }
 
 func resumePolicy(p *v1alpha1.RolloutPolicy, by person) (*write, error) {

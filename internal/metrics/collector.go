@@ -56,6 +56,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		jobList      v1alpha1.FirmwareJobList
 		policyList   v1alpha1.RolloutPolicyList
 		templateList v1alpha1.FirmwareTemplateList
+		settingsList v1alpha1.ConfigurationTemplateList
 		sourceList   v1alpha1.FirmwareSourceList
 		catalogList  v1alpha1.FirmwareCatalogList
 		nodeList     v1alpha1.NodeFirmwareList
@@ -68,7 +69,12 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		{&deviceList, func() { reportDevices(deviceList.Items, out) }},
 		{&jobList, func() { reportJobs(jobList.Items, out) }},
 		{&policyList, func() { reportPolicies(policyList.Items, out) }},
-		{&templateList, func() { reportTemplates(templateList.Items, out) }},
+		{&templateList, func() {
+			reportTemplates("FirmwareTemplate", templateList.Items, func(t *v1alpha1.FirmwareTemplate) *v1alpha1.TemplateStatus { return &t.Status }, out)
+		}},
+		{&settingsList, func() {
+			reportTemplates("ConfigurationTemplate", settingsList.Items, func(t *v1alpha1.ConfigurationTemplate) *v1alpha1.TemplateStatus { return &t.Status }, out)
+		}},
 		{&sourceList, func() { reportSources(sourceList.Items, out) }},
 		{&catalogList, func() { reportCatalogs(catalogList.Items, out) }},
 		{&nodeList, func() { reportNodes(nodeList.Items, out) }},
@@ -234,7 +240,7 @@ func reportCatalogs(list []v1alpha1.FirmwareCatalog, out chan<- prometheus.Metri
 		if n := s.Devices.Vulnerable; n != nil {
 			states["Vulnerable"] = *n
 		}
-		catalogDevices.states(out, f.Name, states)
+		catalogDevices.states(out, []string{f.Name}, states)
 		if at := s.LastDiscoveryTime; at != nil {
 			out <- catalogDiscovery.gauge(int(at.Unix()), f.Name)
 		}
@@ -269,16 +275,20 @@ func rollouts(p *v1alpha1.RolloutPolicy, out chan<- prometheus.Metric) {
 	}
 }
 
-func reportTemplates(list []v1alpha1.FirmwareTemplate, out chan<- prometheus.Metric) {
-	reported, left := firstByName(list)
-	out <- templatesNotReported.gauge(left)
+func reportTemplates[T any, P interface {
+	*T
+	GetName() string
+}](kind string, list []T, status func(P) *v1alpha1.TemplateStatus, out chan<- prometheus.Metric,
+) {
+	reported, left := firstByName[T, P](list)
+	out <- templatesNotReported.gauge(left, kind)
 	for _, t := range reported {
-		s := &t.Status
-		templateDevices.states(out, t.Name, map[string]int32{
+		s, of := status(t), []string{kind, t.GetName()}
+		templateDevices.states(out, of, map[string]int32{
 			"UpToDate": s.Devices.UpToDate, "OutOfDate": s.Devices.OutOfDate - s.Devices.Failed - s.Devices.Blocked, "Failed": s.Devices.Failed,
 			"Blocked": s.Devices.Blocked, "Conflicting": s.Devices.Conflicting,
 		})
-		templateNodes.states(out, t.Name, map[string]int32{
+		templateNodes.states(out, of, map[string]int32{
 			"UpToDate": s.Nodes.UpToDate, "OutOfDate": s.Nodes.OutOfDate, "NotAssigned": s.Nodes.Selected - s.Nodes.UpToDate - s.Nodes.OutOfDate,
 		})
 	}
@@ -315,9 +325,9 @@ var (
 	poolHalted = metric("node_firmware_rollout_halted", "Updates of a pool that are halted until a person changes spec.requests.resume, while nodes wait for that. 0 where none is.", "policy")
 	poolWave   = metric("node_firmware_rollout_wave_nodes", "Nodes of the updates under way in a pool, by the open wave of the update and by state: Succeeded and Failed in that wave, or Done, which succeeded in the waves before. A node counts once for each of its updates.", "policy", "wave", "state")
 
-	templateDevices      = metric("node_firmware_template_devices", "Devices of a template, by state: UpToDate, or, where the desired version does not run, Failed, Blocked or else OutOfDate. Conflicting ones match too, and another rule of the same rank does as well; one that keeps its last assignment counts in that state as well. The first 200 templates by name.", "template", "state")
-	templateNodes        = metric("node_firmware_template_nodes", "Nodes that a template selects, by state: UpToDate (every assigned device runs the desired version), OutOfDate, or NotAssigned (no device is). The first 200 templates by name.", "template", "state")
-	templatesNotReported = metric("node_firmware_templates_not_reported", "Templates beyond the first 200, which have no metrics of their own.")
+	templateDevices      = metric("node_firmware_template_devices", "Devices of a template, by its kind and by state: UpToDate, or, where the desired version does not run or a desired setting is not in force, Failed, Blocked or else OutOfDate. Conflicting ones match too, and another rule of the same rank does as well; one that keeps its last assignment counts in that state as well. The first 200 templates of each kind by name.", "kind", "template", "state")
+	templateNodes        = metric("node_firmware_template_nodes", "Nodes that a template selects, by its kind and by state: UpToDate (every assigned device is as desired), OutOfDate, or NotAssigned (no device is). The first 200 templates of each kind by name.", "kind", "template", "state")
+	templatesNotReported = metric("node_firmware_templates_not_reported", "Templates of a kind beyond the first 200, which have no metrics of their own.", "kind")
 
 	sourceReady = metric("node_firmware_source_ready", "1 when every image of a source is verified and in store, else 0 with the reason.", "source", "reason")
 
@@ -341,9 +351,9 @@ func (m Metric) gauge(value int, labels ...string) prometheus.Metric {
 }
 
 // states reports how many of what an object counts are in each state.
-func (m Metric) states(out chan<- prometheus.Metric, name string, counts map[string]int32) {
+func (m Metric) states(out chan<- prometheus.Metric, of []string, counts map[string]int32) {
 	for state, n := range counts {
-		out <- m.gauge(int(max(0, n)), name, state)
+		out <- m.gauge(int(max(0, n)), append(slices.Clone(of), state)...)
 	}
 }
 

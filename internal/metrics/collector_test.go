@@ -117,21 +117,30 @@ node_firmware_rollout_waiting_nodes{policy="default",reason="BudgetExhausted"} 7
 
 func TestTheDevicesOfATemplateAreCountedByState(t *testing.T) {
 	assert.NoError(t, testutil.CollectAndCompare(collector(t, true), strings.NewReader(`
-# HELP node_firmware_template_devices Devices of a template, by state: UpToDate, or, where the desired version does not run, Failed, Blocked or else OutOfDate. Conflicting ones match too, and another rule of the same rank does as well; one that keeps its last assignment counts in that state as well. The first 200 templates by name.
+# HELP node_firmware_template_devices Devices of a template, by its kind and by state: UpToDate, or, where the desired version does not run or a desired setting is not in force, Failed, Blocked or else OutOfDate. Conflicting ones match too, and another rule of the same rank does as well; one that keeps its last assignment counts in that state as well. The first 200 templates of each kind by name.
 # TYPE node_firmware_template_devices gauge
-node_firmware_template_devices{state="Blocked",template="cx6"} 1
-node_firmware_template_devices{state="Conflicting",template="cx6"} 6
-node_firmware_template_devices{state="Failed",template="cx6"} 2
-node_firmware_template_devices{state="OutOfDate",template="cx6"} 9
-node_firmware_template_devices{state="UpToDate",template="cx6"} 5
-# HELP node_firmware_template_nodes Nodes that a template selects, by state: UpToDate (every assigned device runs the desired version), OutOfDate, or NotAssigned (no device is). The first 200 templates by name.
+node_firmware_template_devices{kind="ConfigurationTemplate",state="Blocked",template="tuning"} 0
+node_firmware_template_devices{kind="ConfigurationTemplate",state="Conflicting",template="tuning"} 0
+node_firmware_template_devices{kind="ConfigurationTemplate",state="Failed",template="tuning"} 0
+node_firmware_template_devices{kind="ConfigurationTemplate",state="OutOfDate",template="tuning"} 1
+node_firmware_template_devices{kind="ConfigurationTemplate",state="UpToDate",template="tuning"} 3
+node_firmware_template_devices{kind="FirmwareTemplate",state="Blocked",template="cx6"} 1
+node_firmware_template_devices{kind="FirmwareTemplate",state="Conflicting",template="cx6"} 6
+node_firmware_template_devices{kind="FirmwareTemplate",state="Failed",template="cx6"} 2
+node_firmware_template_devices{kind="FirmwareTemplate",state="OutOfDate",template="cx6"} 9
+node_firmware_template_devices{kind="FirmwareTemplate",state="UpToDate",template="cx6"} 5
+# HELP node_firmware_template_nodes Nodes that a template selects, by its kind and by state: UpToDate (every assigned device is as desired), OutOfDate, or NotAssigned (no device is). The first 200 templates of each kind by name.
 # TYPE node_firmware_template_nodes gauge
-node_firmware_template_nodes{state="NotAssigned",template="cx6"} 9
-node_firmware_template_nodes{state="OutOfDate",template="cx6"} 8
-node_firmware_template_nodes{state="UpToDate",template="cx6"} 7
-# HELP node_firmware_templates_not_reported Templates beyond the first 200, which have no metrics of their own.
+node_firmware_template_nodes{kind="ConfigurationTemplate",state="NotAssigned",template="tuning"} 0
+node_firmware_template_nodes{kind="ConfigurationTemplate",state="OutOfDate",template="tuning"} 1
+node_firmware_template_nodes{kind="ConfigurationTemplate",state="UpToDate",template="tuning"} 1
+node_firmware_template_nodes{kind="FirmwareTemplate",state="NotAssigned",template="cx6"} 9
+node_firmware_template_nodes{kind="FirmwareTemplate",state="OutOfDate",template="cx6"} 8
+node_firmware_template_nodes{kind="FirmwareTemplate",state="UpToDate",template="cx6"} 7
+# HELP node_firmware_templates_not_reported Templates of a kind beyond the first 200, which have no metrics of their own.
 # TYPE node_firmware_templates_not_reported gauge
-node_firmware_templates_not_reported 0
+node_firmware_templates_not_reported{kind="ConfigurationTemplate"} 0
+node_firmware_templates_not_reported{kind="FirmwareTemplate"} 0
 `), "node_firmware_template_devices", "node_firmware_template_nodes", "node_firmware_templates_not_reported"))
 }
 
@@ -148,9 +157,10 @@ func TestTheTemplatesWithMetricsOfTheirOwnAreBounded(t *testing.T) {
 	c := NewCollector(b.Build(), leading, logr.Discard())
 	assert.Equal(t, 3*maxReported, testutil.CollectAndCount(c, "node_firmware_template_nodes"))
 	assert.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
-# HELP node_firmware_templates_not_reported Templates beyond the first 200, which have no metrics of their own.
+# HELP node_firmware_templates_not_reported Templates of a kind beyond the first 200, which have no metrics of their own.
 # TYPE node_firmware_templates_not_reported gauge
-node_firmware_templates_not_reported 3
+node_firmware_templates_not_reported{kind="ConfigurationTemplate"} 0
+node_firmware_templates_not_reported{kind="FirmwareTemplate"} 3
 `), "node_firmware_templates_not_reported"))
 }
 
@@ -209,6 +219,9 @@ func collector(t *testing.T, leads bool) prometheus.Collector {
 		&v1alpha1.FirmwareTemplate{ObjectMeta: name("cx6"), Status: v1alpha1.TemplateStatus{
 			Nodes:   v1alpha1.TemplateNodes{Selected: 24, UpToDate: 7, OutOfDate: 8},
 			Devices: v1alpha1.TemplateDevices{UpToDate: 5, OutOfDate: 12, Failed: 2, Blocked: 1, Conflicting: 6},
+		}},
+		&v1alpha1.ConfigurationTemplate{ObjectMeta: name("tuning"), Status: v1alpha1.TemplateStatus{
+			Nodes: v1alpha1.TemplateNodes{Selected: 2, UpToDate: 1, OutOfDate: 1}, Devices: v1alpha1.TemplateDevices{UpToDate: 3, OutOfDate: 1},
 		}},
 		&v1alpha1.FirmwareCatalog{ObjectMeta: name("dell-inc.poweredge-r650"), Status: v1alpha1.FirmwareCatalogStatus{
 			LastDiscoveryTime: ptr.To(metav1.Unix(1000, 0)), Devices: v1alpha1.CatalogDevices{Total: 60, Behind: 7, Vulnerable: new(int32(3)), Unknown: 24},
