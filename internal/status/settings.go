@@ -96,8 +96,8 @@ func drifted(of []Drifted) string {
 		}
 		out = append(out, fmt.Sprintf("%s is %s and was %s", d.Name, is, shown(d.Was)))
 	}
-	return fmt.Sprintf("The update of its firmware changed %s: %s. Declare the old values in a ConfigurationTemplate to have them back, or those of now "+
-		"to keep them.", text.Quantity(len(of), "setting that nobody declares", "settings that nobody declares"), text.Some(out, fewSettings))
+	return fmt.Sprintf("The update of its firmware changed %s; declare the old values in a ConfigurationTemplate to have them back, or those of now "+
+		"to keep them: %s.", text.Quantity(len(of), "setting that nobody declares", "settings that nobody declares"), text.Some(out, fewSettings))
 }
 
 // fewSettings is how many settings are named in a message.

@@ -28,8 +28,10 @@ func (d decider) configure() Action {
 		a := d.skip("its settings are stored already and only need their activation")
 		a.Needs = max(has.Need, has.DoubtedNeed)
 		return a
-	case !begun && d.r.InService && !has.Quiet && !d.s.Rollback && d.r.Restarts < MaxRestarts:
+	case !begun && d.r.InService && (!has.Quiet || has.Used != "") && !d.s.Rollback && d.r.Restarts < MaxRestarts:
 		return Action{Verb: Restart, Step: -1, Message: "the settings need a maintenance now"}
+	case d.isUsed():
+		return d.used()
 	case begun && (len(has.Unstored) == 0 || ret.done() && (ret.Message != "" || len(has.Unstored) == has.Unreported)):
 		return d.told(has, ret)
 	case begun && ret != nil && d.s.BootID != d.f.BootID && d.s.Attempt < d.attempts():
@@ -45,6 +47,21 @@ func (d decider) configure() Action {
 			strings.Join(has.Unstored, ", ")))
 	}
 	return d.disturb(dev)
+}
+
+// isUsed reports whether a device of a job that has written nothing does not take its settings on a node that is out of service, because
+// something still uses it.
+func (d decider) isUsed() bool {
+	return !d.r.InService && d.r.begins(d.s) && slices.ContainsFunc(d.r.Updates, func(u Update) bool { return d.f.Devices[u.Device].Settings.Used != "" })
+}
+
+// used ends the job for that, with nothing written.
+func (d decider) used() Action {
+	i := slices.IndexFunc(d.r.Updates, func(u Update) bool { return d.f.Devices[u.Device].Settings.Used != "" })
+	device := d.r.Updates[i].Device
+	a := d.fail(ParameterInvalid, "%s: %s, also now that the node is out of service; nothing was written", device, d.f.Devices[device].Settings.Used)
+	a.Failure.Device, a.Failure.Settings, a.Failure.Held = device, true, d.r.Inherited && !d.r.UnderHold
+	return a
 }
 
 // done reports whether the attempt claims to have succeeded.

@@ -108,7 +108,7 @@ type Settings struct {
 	// that runs on the node.
 	Lost, Quiet bool
 	// Used says that the device does not take the settings because something uses it that a drain may move; empty where that is not so. It is
-	// known before the maintenance, and before firmware is written.
+	// known before the maintenance and before the first write.
 	Used string
 }
 
@@ -170,9 +170,9 @@ func Wanted(r Record) []string {
 		return nil
 	}
 	switch s := r.Steps[i]; {
-	case s.Device != "":
+	case s.Device != "" && !r.begins(s):
 		return []string{s.Device}
-	case s.Kind == plan.Maintenance && s.State == Pending, s.Kind == plan.Reboot && (s.State == Pending || refused(s)):
+	case r.begins(s), s.Kind == plan.Maintenance && s.State == Pending, s.Kind == plan.Reboot && (s.State == Pending || refused(s)):
 		var all []string
 		for _, u := range r.Updates {
 			all = append(all, u.Device)
@@ -180,6 +180,11 @@ func Wanted(r Record) []string {
 		return all
 	}
 	return nil
+}
+
+// begins reports whether the step would be the first that writes, before which all devices are asked whether they take their settings.
+func (r Record) begins(s Step) bool {
+	return (s.Kind == plan.Flash || s.Kind == plan.Configure) && s.State == Pending && !s.Rollback && !r.Wrote()
 }
 
 // runsNothingBut reports whether the device runs the version and stores no other.

@@ -37,10 +37,8 @@ func (d decider) flash() Action {
 	switch {
 	case dev.WriteRunning:
 		return d.await(dev.busy())
-	case d.s.State == Pending && !d.s.Rollback && dev.Settings.Used != "":
-		a := d.fail(ParameterInvalid, "%s, also now that the node is out of service; its firmware was not written", dev.Settings.Used)
-		a.Failure.Settings, a.Failure.Held = true, (d.r.Wrote() || d.r.Inherited) && !d.r.UnderHold
-		return a
+	case d.isUsed():
+		return d.used()
 	case d.s.State == Pending:
 		return d.firstFlash(dev, want)
 	case !dev.answers():

@@ -56,13 +56,21 @@ func Processes(fsys fs.FS, names ...string) ([]Process, error) {
 	return out, nil
 }
 
-// Holders names a program that has the file open, as its name and process id, for each of the files that are open.
-func Holders(fsys fs.FS, files ...string) (map[string]string, error) {
+// Holder is a program that has a file open.
+type Holder struct {
+	// Name is its name and process id.
+	Name string
+	// Pod says that it runs in a pod of this node.
+	Pod bool
+}
+
+// Holders returns a program that has the file open for each of the files that are open. Where several have it, it is one that runs in no pod.
+func Holders(fsys fs.FS, files ...string) (map[string]Holder, error) {
 	ids, err := list(fsys, "proc")
 	if err != nil {
 		return nil, err
 	}
-	holders := map[string]string{}
+	holders := map[string]Holder{}
 	for _, pid := range ids {
 		if strings.Trim(pid, "0123456789") != "" {
 			continue
@@ -77,13 +85,22 @@ func Holders(fsys fs.FS, files ...string) (map[string]string, error) {
 			if err != nil && !ended(err) {
 				return nil, named("read link", path.Join(dir, fd), err)
 			}
-			if err == nil && slices.Contains(files, file) && holders[file] == "" {
-				name, _ := readFile(fsys, path.Join("proc", pid, "comm")) // the id says enough without it
-				holders[file] = fmt.Sprintf("%s (process %s)", cmp.Or(clean(string(name)), "a program"), pid)
+			if is, known := holders[file]; err == nil && slices.Contains(files, file) && (!known || is.Pod) {
+				holders[file] = holder(fsys, pid)
 			}
 		}
 	}
 	return holders, nil
+}
+
+// holder describes a process. Its id says enough without its name, and a process whose control group cannot be read is taken for one of the host.
+func holder(fsys fs.FS, pid string) Holder {
+	name, _ := readFile(fsys, path.Join("proc", pid, "comm"))
+	group, _ := readFile(fsys, path.Join("proc", pid, "cgroup"))
+	return Holder{
+		Name: fmt.Sprintf("%s (process %s)", cmp.Or(clean(string(name)), "a program"), pid),
+		Pod:  strings.Contains(string(group), "kubepods"), // the kubelet's node allocatable cgroup, under both of its drivers
+	}
 }
 
 func (p *Process) read(fsys fs.FS, dir string) (err error) {

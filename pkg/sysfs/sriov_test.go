@@ -121,9 +121,19 @@ func TestHoldersOfAFileAreNamed(t *testing.T) {
 	m.MapFS["proc/4711/fd/9"] = symlinkTo("/dev/vfio/12")
 	m.MapFS["proc/4711/fd/10"] = symlinkTo("socket:[1]")
 	m.MapFS["proc/8/fd/1"] = symlinkTo("/dev/vfio/13")
-	holders, err := sysfs.Holders(m, "/dev/vfio/12", "/dev/vfio/13", "/dev/vfio/14")
+	for pid, group := range map[string]string{ // as the kubelet makes them with the driver systemd
+		"5": "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-containerd-2.scope", "4711": "0::/machine.slice/qemu.scope",
+	} {
+		m.File("proc/"+pid+"/cgroup", group)
+		m.MapFS["proc/"+pid+"/fd/3"] = symlinkTo("/dev/vfio/15")
+	}
+	m.MapFS["proc/5/fd/4"] = symlinkTo("/dev/vfio/16")
+	holders, err := sysfs.Holders(m, "/dev/vfio/12", "/dev/vfio/13", "/dev/vfio/14", "/dev/vfio/15", "/dev/vfio/16")
 	require.NoError(t, err)
-	assert.Equal(t, map[string]string{"/dev/vfio/12": "qemu-system-x86 (process 4711)", "/dev/vfio/13": "a program (process 8)"}, holders)
+	qemu := sysfs.Holder{Name: "qemu-system-x86 (process 4711)"}
+	assert.Equal(t, map[string]sysfs.Holder{
+		"/dev/vfio/12": qemu, "/dev/vfio/13": {Name: "a program (process 8)"}, "/dev/vfio/15": qemu, "/dev/vfio/16": {Name: "a program (process 5)", Pod: true},
+	}, holders)
 }
 
 func symlinkTo(target string) *fstest.MapFile {

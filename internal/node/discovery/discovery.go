@@ -91,7 +91,9 @@ type Discovery struct {
 	declared map[string]*v1alpha1.DesiredConfiguration
 	// given are the settings that were given again, by the unique id of the device.
 	given map[string]journal.Configured
-	asked string // the last request of a person for a scan
+	// asBefore is the drift of each device, by unique id, of which nothing was found to be left.
+	asBefore map[string][]journal.Setting
+	asked    string // the last request of a person for a scan
 }
 
 // New makes a Discovery. Nothing happens before RunScans and RunPublisher.

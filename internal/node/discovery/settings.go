@@ -44,7 +44,7 @@ func (d *Discovery) parameters(ctx context.Context, found host.Inventory) map[st
 	var mu sync.Mutex
 	for _, device := range found.Devices {
 		want := declared[devicename.Of(d.config.Node, device.Identity)]
-		if device.Err != nil || want == nil && !drifted[device.UniqueID] {
+		if device.Err != nil || want == nil && len(drifted[device.UniqueID]) == 0 {
 			continue
 		}
 		slots <- struct{}{}
@@ -55,6 +55,7 @@ func (d *Discovery) parameters(ctx context.Context, found host.Inventory) map[st
 			if read.Err == nil && want != nil && d.giveAgain(ctx, device, want, read.All, found.BootID) {
 				read.All, read.Err = d.config.Settings.Parameters(ctx, device, d.guard)
 			}
+			d.noteAsBefore(device.UniqueID, drifted[device.UniqueID], read)
 			mu.Lock()
 			defer mu.Unlock()
 			out[device.UniqueID] = read
@@ -196,10 +197,11 @@ func withParameters(out []v1alpha1.ObservedParameter, of []inventory.Setting, dr
 		size += bytes
 		out = append(out, is)
 	}
-	byName := func(a, b v1alpha1.ObservedParameter) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortStableFunc(out, byName)
 	return slices.CompactFunc(out, func(a, b v1alpha1.ObservedParameter) bool { return a.Name == b.Name })
 }
+
+func byName(a, b v1alpha1.ObservedParameter) int { return cmp.Compare(a.Name, b.Name) }
 
 func observed(r inventory.Reading) *string {
 	if !r.Known {

@@ -394,7 +394,8 @@ func TestSettingsThatAFlashChangedAreReported(t *testing.T) {
 	assert.Equal(t, []v1alpha1.ObservedParameter{drifted("A", "1", "7"), drifted("B", "2", "")}, is.Parameters)
 	ready := b.ready(t, "n1-nic-aa")
 	assert.Equal(t, v1alpha1.ReasonNotAssigned, ready.Reason)
-	assert.Contains(t, ready.Message, "The update of its firmware changed 2 settings that nobody declares: A is 1 and was 7, B is 2 and was empty. Declare")
+	assert.Contains(t, ready.Message, "The update of its firmware changed 2 settings that nobody declares; declare the old values")
+	assert.Contains(t, ready.Message, "A is 1 and was 7, B is 2 and was empty.")
 	assert.Equal(t, baseline, b.node(t).Status.Baseline)
 
 	b.settings.err = errors.New("the tool said no")
@@ -419,4 +420,7 @@ func TestSettingsThatAFlashChangedAreReported(t *testing.T) {
 	b.seen(t)
 	assert.Empty(t, b.device(t, "n1-nic-aa").Status.Parameters)
 	assert.NotContains(t, b.ready(t, "n1-nic-aa").Message, "nobody declares")
+	asked := len(b.settings.asked)
+	b.seen(t)
+	assert.Len(t, b.settings.asked, asked, "it is as it was, and need not be asked again")
 }

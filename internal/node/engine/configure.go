@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -113,7 +114,7 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 	if err := c.CheckConfiguration(ctx, d.Identity, driver.Configuration{Set: decided.Now}); err != nil {
 		rejected := (*driver.RejectedError)(nil)
 		switch is := errors.As(err, &rejected); {
-		case is && rejected.InUse: // it is asked again when the node is out of service
+		case is && rejected.InUse && x.drains(): // it is asked again when the node is out of service
 			x.cfg.Log.Info("The settings wait for the node to be out of service", "job", x.job.Name, "device", u.Device, "why", err)
 		case is:
 			return fail(step.ParameterInvalid, "%v; nothing was written", err)
@@ -135,6 +136,12 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 		return fail(step.RollbackUnavailable, "%s, and the rollout policy requires that it can be rolled back", known.noUndo)
 	}
 	return nil, false
+}
+
+// drains reports whether the maintenance takes away what runs on the node.
+func (x *execution) drains() bool {
+	_, nothing := x.cfg.Maintenance.(*maintenance.None)
+	return !nothing
 }
 
 // inUse says why the device does not take the settings as long as something uses it that a drain may move; empty where nothing does.
@@ -329,7 +336,7 @@ func (x *execution) lookAtSettings(ctx context.Context, u journal.Update, d inve
 		has.Quiet = has.Quiet && p.NeedsFor(s.Value) == inventory.ActivateNone && !p.Disturbs
 	}
 	has.Lost = has.Lost && len(has.Unset) > 0
-	if cur != nil && cur.State == step.Pending && (cur.Kind == plan.Maintenance || cur.Kind == plan.Flash) && len(has.Unset) > 0 {
+	if cur != nil && cur.State == step.Pending && !rollback && len(has.Unset) > 0 && dev.Hold == "" && (!x.job.Record.Wrote() || x.job.Record.InService) {
 		now, _ := split(want, all)
 		has.Used = inUse(ctx, c, d.Identity, now)
 	}

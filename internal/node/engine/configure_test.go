@@ -439,6 +439,66 @@ func TestSettingsOfADeviceInUseWaitForTheDrain(t *testing.T) {
 	}
 }
 
+// Of a job with several devices nothing is written either, whichever of them is in use, and the node is not held.
+func TestADeviceInUseEndsTheJobBeforeAnyOtherIsWritten(t *testing.T) {
+	for _, alsoFirmware := range []bool{true, false} {
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			first := m.ReadBackNIC(inventory.ActivateReboot)
+			second := m.AddWith(inventory.NIC, "nic1", inventory.Firmware{Activation: inventory.ActivateReboot, Rollback: inventory.RollbackReadBack})
+			m.Sim.Give("nic1", number("VFS", "4", inventory.ActivateNone))
+			m.Sim.Inject("nic1", drivertest.InUse)
+			j := m.Job("j", first, second)
+			if u := &j.Updates[1]; !alsoFirmware {
+				u.Version, u.FromVersion, u.Digest = "", "", ""
+			}
+			j.Updates[1].Settings, j.Updates[1].Configuration = []journal.Setting{{Name: "VFS", Value: "8"}}, "sha256:c"
+			j.Record = engine.NewRecord(plan.Catalog{}, j.Updates)
+			view := m.Run(j)
+			failed := requireFailed(t, view, "j", step.ParameterInvalid, false)
+			assert.Equal(t, "node-nic1", failed.Record.Failure.Device)
+			assert.Contains(t, failed.Record.Failure.Message, "InUse: a container has it, also now that the node is out of service; nothing was written")
+			assert.Empty(t, m.Sim.Operations())
+			assert.Equal(t, step.MaintenanceNone, m.Window.Phase)
+			assert.Nil(t, view.Devices["nic0"].LastFailure)
+			assert.NotNil(t, view.Devices["nic1"].SettingsFailure)
+		})
+	}
+}
+
+// A device that comes into use on a node in service gets its settings in a maintenance.
+func TestADeviceThatComesIntoUseWaitsForTheDrain(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("VFS", "4", inventory.ActivateNone))
+		once := false
+		m.OnSnapshot = func(s engine.Snapshot) {
+			if s.Job.Record.InService && !once {
+				once = true
+				m.Sim.Inject("nic0", drivertest.InUse)
+			}
+		}
+		m.Window.OnReady = func() { m.Sim.Cure("nic0", drivertest.InUse) }
+		view := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "8"}))
+		require.Equal(t, step.Complete, view.Job("uid-j").Record.Outcome, "%+v", view.Job("uid-j").Record.Failure)
+		assert.Equal(t, "8", current(m, id, "VFS"))
+		assert.Equal(t, 1, m.Window.Scheduled)
+	})
+}
+
+// Where nothing drains the node, a device in use is refused at once.
+func TestWithoutADrainADeviceInUseIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		m.Undrained = true
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("VFS", "4", inventory.ActivateNone))
+		m.Sim.Inject("nic0", drivertest.InUse)
+		view := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "8"}))
+		failed := requireFailed(t, view, "j", step.ParameterInvalid, false)
+		assert.Equal(t, plan.Preflight, failed.Record.Failure.Step)
+		assert.Empty(t, m.Sim.Operations())
+	})
+}
+
 // A node in service is not held, and no setting is left there that was not found good, whatever happens on the way.
 func TestQuietSettingsEndWellOnANodeInService(t *testing.T) {
 	quiet := func(m *enginetest.Machine) (inventory.Identity, journal.Job) {

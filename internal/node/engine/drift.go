@@ -73,8 +73,12 @@ func (x *execution) driftOf(ctx context.Context, u journal.Update) ([]journal.Se
 	if err != nil {
 		return nil, err
 	}
+	gone := slices.DeleteFunc(plain(view.Devices[u.UniqueID].Drift), func(s inventory.Setting) bool { // firmware that comes later may know it again
+		p := inventory.FindParameter(all, s.Name)
+		return p != nil && p.Next.Known
+	})
 	given := names(slices.Concat(settings(u, false), settings(u, true)))
-	out := slices.DeleteFunc(inventory.Changed(plain(was), all), func(s inventory.Setting) bool {
+	out := slices.DeleteFunc(append(gone, inventory.Changed(plain(was), all)...), func(s inventory.Setting) bool {
 		return inventory.Covers(given, s.Name, all) || len(s.Value) > maxDriftValue
 	})
 	if len(out) > maxDrift {

@@ -8,10 +8,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -105,4 +107,39 @@ func TestDriftIsOnlyWhatIsKnown(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is given to a device later does not drift any more, and a process that ends in the middle of the look finds it the next time.
+func TestDriftEndsWhereItIsGiven(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Sim.Give("nic0", number("LINK", "2", inventory.ActivateReboot), number("VFS", "8", inventory.ActivateReboot))
+		m.Sim.Inject("nic0", drivertest.FlashResets)
+		stopped, judging := false, false
+		m.OnSnapshot = func(s engine.Snapshot) {
+			c := s.Job.CurrentStep()
+			judging = c != nil && c.Kind == plan.Health
+		}
+		m.OnParameters = func() {
+			if judging && !stopped {
+				stopped = true
+				m.Stop()
+			}
+		}
+		view := m.Run(m.Job("j", id))
+		requireComplete(t, m, view, "j")
+		require.True(t, stopped)
+		require.Equal(t, []journal.Setting{{Name: "LINK", Value: "2"}, {Name: "VFS", Value: "8"}}, view.Devices["nic0"].Drift)
+
+		view = m.Run(settingsOnly(m, "given", id, journal.Setting{Name: "LINK", Value: "2"}))
+		require.Equal(t, step.Complete, view.Job("uid-given").Record.Outcome)
+		assert.Equal(t, []journal.Setting{{Name: "VFS", Value: "8"}}, view.Devices["nic0"].Drift)
+
+		reset := settingsOnly(m, "reset", id)
+		reset.Updates[0].ResetUnlisted = true
+		reset.Record = engine.NewRecord(plan.Catalog{}, reset.Updates)
+		view = m.Run(reset)
+		require.Equal(t, step.Complete, view.Job("uid-reset").Record.Outcome)
+		assert.Empty(t, view.Devices["nic0"].Drift)
+	})
 }

@@ -73,7 +73,9 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 	}
 	action := step.Next(x.job.Record, facts, x.limits())
 	if x.accepts(action) {
-		x.lookForDrift(ctx)
+		if x.lookForDrift(ctx); ctx.Err() != nil {
+			return 0
+		}
 	}
 	if err := x.record(action, facts); err != nil {
 		return x.logAndRetry(err)

@@ -152,8 +152,21 @@ func (m *memory) committed() {
 		}
 		if drift, known := m.drift[u.UniqueID]; known {
 			m.change(u.UniqueID, func(d *journal.Device) { d.Drift = drift })
+		} else if verified(r, u.Device) && !restored {
+			m.change(u.UniqueID, func(d *journal.Device) { d.Drift = notGiven(d.Drift, u) })
 		}
 	}
+}
+
+// notGiven are those of the settings that drifted which the update did not give the device.
+func notGiven(drift []journal.Setting, u journal.Update) []journal.Setting {
+	if u.ResetUnlisted || u.ArchivedSettings {
+		return nil
+	}
+	given := slices.Concat(u.Settings, u.Resets, u.Before) // what one stands for is in the last
+	return slices.DeleteFunc(slices.Clone(drift), func(d journal.Setting) bool {
+		return slices.ContainsFunc(given, func(s journal.Setting) bool { return s.Name == d.Name })
+	})
 }
 
 // configured are the settings of the update, which are in force; nil where they have no name.

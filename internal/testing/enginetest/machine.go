@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
@@ -67,10 +68,12 @@ type Machine struct {
 	// BootTime is what the host says about its boot.
 	BootTime step.BootTime
 	// Kernel is the release of its kernel.
-	Kernel   string
-	Window   *Window
-	Archive  *archive.Store
-	FetchErr error
+	Kernel string
+	Window *Window
+	// Undrained gives the engine a maintenance that takes nothing away, in place of Window.
+	Undrained bool
+	Archive   *archive.Store
+	FetchErr  error
 	// FetchErrUntil is when FetchErr passes; never where it is zero.
 	FetchErrUntil time.Time
 	// HangsRead makes every read of an image after the first boot go on without its caller, until the engine looks for it;
@@ -98,6 +101,8 @@ type Machine struct {
 	NoReset error
 	// NotNow answers for a device whose image cannot be read now.
 	NotNow func() error
+	// OnParameters is called when all settings of a device are read; a read whose context ended fails.
+	OnParameters func()
 	// OnArchive is called when an image was read of a device.
 	OnArchive func()
 	// SlowRead is called by a read of an image, which then waits until its context ends.
@@ -281,11 +286,18 @@ func (m *Machine) crash(f func()) {
 	f()
 }
 
+func (m *Machine) maintenance() maintenance.Window {
+	if m.Undrained {
+		return &maintenance.None{}
+	}
+	return m.Window
+}
+
 // NewEngine makes an engine that works on the machine, as a process that just began.
 func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 	m.Window.Away = m.away
 	return engine.New(engine.Config{
-		Journal: j, Archive: m.Archive, Host: m, Drivers: driver.Set{failing{m.Sim, m}, second{failing{m.Sim, m}}}, Images: m, Maintenance: m.Window, Writes: m, Rebooter: m,
+		Journal: j, Archive: m.Archive, Host: m, Drivers: driver.Set{failing{m.Sim, m}, second{failing{m.Sim, m}}}, Images: m, Maintenance: m.maintenance(), Writes: m, Rebooter: m,
 		Health:    health.Checker{Scanner: m, Node: m, Network: m, Arrays: m.Arrays},
 		Uses:      m.Uses,
 		BootTime:  func(context.Context) (step.BootTime, error) { return m.BootTime, nil },
@@ -494,6 +506,16 @@ func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Im
 		err = &command.Error{Argv: []string{"burn"}, ExitCode: -1, Err: command.ErrLost}
 	}
 	return needs, err
+}
+
+func (f failing) Parameters(ctx context.Context, id inventory.Identity, names ...string) ([]inventory.Parameter, error) {
+	if len(names) == 0 && f.m.OnParameters != nil {
+		f.m.OnParameters()
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return f.Simulated.Parameters(ctx, id, names...)
 }
 
 func (f failing) Archive(ctx context.Context, id inventory.Identity, path string) error {

@@ -115,14 +115,23 @@ func TestADriverThatMakesFewerIsNotBelieved(t *testing.T) {
 var use = map[string]struct {
 	begin func(t *testing.T, k fakeKernel)
 	says  []string
+	moved bool
 }{
 	"a container that has the interface": {
 		func(t *testing.T, k fakeKernel) { require.NoError(t, os.RemoveAll(k.path(first+"/virtfn0/net"))) },
-		[]string{"0000:3b:01.0 (driver iavf)", "a container or a virtual machine has it"},
+		[]string{"0000:3b:01.0 (driver iavf)", "a container or a virtual machine has it"}, true,
 	},
 	"a virtual machine": {
 		func(t *testing.T, k fakeKernel) { vfio(t, k, "../kernel/iommu_groups/12"); holds(t, k, "/dev/vfio/12") },
-		[]string{"qemu-system-x86 (process 4711) has 0000:3b:01.0 (driver vfio-pci), by /dev/vfio/12"},
+		[]string{"qemu-system-x86 (process 4711) has 0000:3b:01.0 (driver vfio-pci), by /dev/vfio/12"}, false,
+	},
+	"a virtual machine in a pod": {
+		func(t *testing.T, k fakeKernel) {
+			vfio(t, k, "../kernel/iommu_groups/12")
+			holds(t, k, "/dev/vfio/12")
+			require.NoError(t, k.put("proc/4711/cgroup", "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-2.scope\n"))
+		},
+		[]string{"qemu-system-x86 (process 4711)"}, true,
 	},
 	"a virtual machine by the newer way": {
 		func(t *testing.T, k fakeKernel) {
@@ -130,13 +139,13 @@ var use = map[string]struct {
 			require.NoError(t, os.MkdirAll(k.path(first+"/virtfn0/vfio-dev/vfio3"), 0o700))
 			holds(t, k, "/dev/vfio/devices/vfio3")
 		},
-		[]string{"qemu-system-x86 (process 4711)", "/dev/vfio/devices/vfio3"},
+		[]string{"qemu-system-x86 (process 4711)", "/dev/vfio/devices/vfio3"}, false,
 	},
 	"a bond": {
 		func(t *testing.T, k fakeKernel) {
 			require.NoError(t, os.MkdirAll(k.path("sys/class/net/eth0000:3b:01.0/upper_bond0"), 0o700))
 		},
-		[]string{"bond0 is built on eth0000:3b:01.0"},
+		[]string{"bond0 is built on eth0000:3b:01.0"}, false,
 	},
 }
 
@@ -165,7 +174,7 @@ func TestVirtualFunctionsInUseAreNotRemoved(t *testing.T) {
 			refused(t, k, c, u.says, inventory.SettingNumVFs, "0")
 			rejected := (*driver.RejectedError)(nil)
 			require.ErrorAs(t, c.CheckConfiguration(t.Context(), adapterID(), set(inventory.SettingNumVFs, "0")), &rejected)
-			assert.Equal(t, name != "a bond", rejected.InUse, "a drain moves containers and virtual machines, and no interface of the host")
+			assert.Equal(t, u.moved, rejected.InUse, "a drain moves pods, and nothing of the host")
 			assert.Equal(t, inventory.ActivateNone, configure(t, c, inventory.SettingNumVFs, "4"), "what they are already disturbs nobody")
 			configure(t, c, "sriov_numvfs[1]", "5")
 		})

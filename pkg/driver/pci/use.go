@@ -13,7 +13,7 @@ import (
 
 // uses says what uses the virtual functions of a port, which all go when their number changes; empty when nothing is known to. One that a program
 // has through VFIO or UIO would block the change in the kernel until the program ends, and one in the network namespace of a container
-// would just vanish from it. Movable says that all of that may go when the node is drained, as an interface of the host which is built on one does not.
+// would just vanish from it. Movable says that all of that may go when the node is drained, as a program of the host and an interface that is built on one do not.
 func uses(host fs.FS, address inventory.PCIAddress) (what string, movable bool, err error) {
 	functions, err := sysfs.VirtualFunctionsOf(host, address)
 	if err != nil {
@@ -27,18 +27,18 @@ func uses(host fs.FS, address inventory.PCIAddress) (what string, movable bool, 
 			list = append(list, file)
 		}
 	}
-	holders := map[string]string{}
+	holders := map[string]sysfs.Holder{}
 	if len(list) > 0 {
 		if holders, err = sysfs.Holders(host, list...); err != nil {
 			return "", false, fmt.Errorf("look for programs that have virtual functions of %s: %w", address, err)
 		}
 	}
+	movable = true
 	for _, file := range list {
-		if holder := holders[file]; holder != "" {
-			users = append(users, fmt.Sprintf("%s has %s, by %s", holder, named(files[file]), file))
+		if holder, is := holders[file]; is {
+			users, movable = append(users, fmt.Sprintf("%s has %s, by %s", holder.Name, named(files[file]), file)), movable && holder.Pod
 		}
 	}
-	movable = true
 	for _, vf := range functions {
 		user, elsewhere, err := interfaceUse(host, vf)
 		if err != nil {
