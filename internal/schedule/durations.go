@@ -106,6 +106,36 @@ func (d *Durations) Expect(spec *v1alpha1.FirmwareJobSpec) time.Duration {
 	return t.expected
 }
 
+// Median is how long jobs that did the same took in the middle. Where there is none, it is that of the
+// model of its devices which takes longest, by jobs that updated nothing else. It is 0 where a model is not known.
+func (d *Durations) Median(spec *v1alpha1.FirmwareJobSpec) time.Duration {
+	if out := d.kinds[kindOf(spec)].median(); out > 0 || len(spec.Task.Devices) < 2 {
+		return out
+	}
+	longest := time.Duration(0)
+	for i := range spec.Task.Devices {
+		alone := v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Type: spec.Task.Type, Devices: spec.Task.Devices[i : i+1]}}
+		took := d.kinds[kindOf(&alone)].median()
+		if took == 0 {
+			return 0
+		}
+		longest = max(longest, took)
+	}
+	return longest
+}
+
+func (t *took) median() time.Duration {
+	if t == nil {
+		return 0
+	}
+	all := make([]time.Duration, len(t.samples))
+	for i, s := range t.samples {
+		all[i] = max(s.took, time.Second)
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
 func (t *took) expect() time.Duration {
 	slowest := slices.MaxFunc(t.samples, func(a, b sample) int {
 		return cmp.Or(cmp.Compare(a.took, b.took), strings.Compare(a.node, b.node))
