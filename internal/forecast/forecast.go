@@ -53,6 +53,18 @@ type Forecast struct {
 	Cut  bool
 }
 
+// Begins is when the first job begins; zero where none does.
+func (f *Forecast) Begins() (first time.Time) {
+	for _, n := range f.Nodes {
+		for _, j := range n.Jobs {
+			if j.Goes() && (first.IsZero() || j.Starts.Before(first)) {
+				first = j.Starts
+			}
+		}
+	}
+	return first
+}
+
 // Node is what happens to a node.
 type Node struct {
 	Name string

@@ -75,8 +75,8 @@ func (s *session) planCommand() *cobra.Command {
 		for _, o := range objects {
 			s.propose(&facts, o)
 		}
-		p := planOf(forecast.Make(facts), objects, facts.Now)
-		p.perDevice = perDevice
+		p := planOf(forecast.Make(facts), objects)
+		p.perDevice, p.now = perDevice, facts.Now
 		if printer != nil && *out.flags.OutputFormat == "name" {
 			err = printObjects(printer, "name", p.names(), s.Out)
 		} else {
@@ -205,6 +205,7 @@ type Plan struct {
 	Warnings []string `json:"warnings,omitempty"`
 
 	perDevice bool
+	now       time.Time
 }
 
 // PlanSummary is the whole in numbers.
@@ -223,7 +224,7 @@ type PlanSummary struct {
 	// Assigned are those of all of these that the cluster wants already.
 	Assigned int `json:"assigned"`
 	Waves    int `json:"waves"`
-	// Ends is when all is done; Assumed counts the jobs of which nobody knows how long they take, so that the operator's default was taken.
+	// Ends is when all is done, and Took how long that is from the first job on. Assumed counts the jobs of which nobody knows how long they take, so that the operator's default was taken.
 	Ends       *metav1.Time `json:"ends,omitempty"`
 	Took       string       `json:"duration,omitempty"`
 	Jobs       int          `json:"jobs"`
@@ -290,7 +291,7 @@ type PlanStays struct {
 func (p *Plan) DeepCopyObject() runtime.Object { out := *p; return &out }
 
 // planOf says what a forecast comes to.
-func planOf(f *forecast.Forecast, proposed []client.Object, now time.Time) *Plan {
+func planOf(f *forecast.Forecast, proposed []client.Object) *Plan {
 	out := &Plan{TypeMeta: metav1.TypeMeta{APIVersion: resultVersion, Kind: "Plan"}, Nodes: []PlanNode{}, Devices: []PlanDevice{}, Stays: []PlanStays{}}
 	nodes := make(map[string]*forecast.Node, len(f.Nodes))
 	for _, n := range f.Nodes {
@@ -317,7 +318,7 @@ func planOf(f *forecast.Forecast, proposed []client.Object, now time.Time) *Plan
 		}
 	}
 	if !f.Ends.IsZero() {
-		out.Summary.Ends, out.Summary.Took = &metav1.Time{Time: f.Ends}, length(f.Ends.Sub(now))
+		out.Summary.Ends, out.Summary.Took = &metav1.Time{Time: f.Ends}, length(f.Ends.Sub(f.Begins()))
 	}
 	if f.Cut {
 		out.Summary.Rough = "the end of a long rollout was extrapolated"

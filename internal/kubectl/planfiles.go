@@ -1,7 +1,6 @@
 package kubectl
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,8 +56,11 @@ func (s *session) readProposals(names []string) ([]proposal, error) {
 			errs = append(errs, fmt.Errorf("read file: %w", err))
 			continue
 		}
+		if file == "-" {
+			file = "standard input"
+		}
 		before := len(out)
-		wrong := document.Each(cmp.Or(strings.TrimPrefix(file, "-"), "standard input"), text, func(h document.Header, raw []byte) []document.Problem {
+		wrong := document.Each(file, text, func(h document.Header, raw []byte) []document.Problem {
 			return eachItem(h, raw, func(h document.Header, raw []byte) []document.Problem {
 				o, problems := proposed(h, raw)
 				if o != nil && len(problems) == 0 {

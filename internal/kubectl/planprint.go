@@ -121,35 +121,40 @@ func (d *PlanDevice) change() string {
 }
 
 // starts is when a device gets its turn, or why it does not.
-func (d *PlanDevice) starts() string {
-	if d.Starts == nil {
+func (d *PlanDevice) starts(now time.Time) string {
+	switch {
+	case d.Starts == nil:
 		return cmp.Or(d.Reason, "waits")
+	case !d.Starts.After(now):
+		return "now"
 	}
-	return d.Starts.Local().Format("Jan 02 15:04")
+	return d.Starts.Local().Format("01-02 15:04")
 }
 
 // group are devices of one model with one change.
 type group struct {
-	model, change, needs string
-	took                 string
-	devices              int
-	nodes, waves         map[string]bool
-	first                *PlanDevice
+	devices      int
+	nodes, waves map[string]bool
+	// first of them that gets its turn.
+	first *PlanDevice
 }
 
+// groups are the changes of each model: how many devices on how many nodes.
 func (p *Plan) groups(at page) error {
-	all := map[string]*group{}
+	all := map[string]map[string]*group{}
 	for i := range p.Devices {
 		d := &p.Devices[i]
-		why := ""
-		if d.Starts == nil {
-			why = d.Reason
+		if all[d.Model] == nil {
+			all[d.Model] = map[string]*group{}
 		}
-		key := strings.Join([]string{d.Model, d.change(), d.Activation, why}, "\n")
-		g := all[key]
+		key := strings.Join([]string{d.change(), d.Activation}, "\n")
+		if d.Starts == nil {
+			key += "\n" + d.Reason
+		}
+		g := all[d.Model][key]
 		if g == nil {
-			g = &group{model: d.Model, change: d.change(), needs: d.Activation, took: d.Took, nodes: map[string]bool{}, waves: map[string]bool{}, first: d}
-			all[key] = g
+			g = &group{nodes: map[string]bool{}, waves: map[string]bool{}, first: d}
+			all[d.Model][key] = g
 		}
 		g.devices++
 		g.nodes[d.Node] = true
@@ -160,16 +165,22 @@ func (p *Plan) groups(at page) error {
 			g.first = d
 		}
 	}
-	var rows [][]string
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		g := all[key]
-		waves := slices.Sorted(maps.Keys(g.waves))
-		rows = append(rows, []string{g.model, g.change, strconv.Itoa(g.devices), strconv.Itoa(len(g.nodes)), needs(g.needs), strings.Join(waves, ","), g.first.starts(), g.took})
+	at.width = cmp.Or(at.width, 80)
+	for _, model := range slices.Sorted(maps.Keys(all)) {
+		var rows [][]string
+		for _, key := range slices.Sorted(maps.Keys(all[model])) {
+			g := all[model][key]
+			rows = append(rows, []string{g.first.change(), fmt.Sprintf("%d on %d", g.devices, len(g.nodes)), needs(g.first.Activation),
+				strings.Join(slices.Sorted(maps.Keys(g.waves)), ","), g.first.starts(p.now)})
+		}
+		if err := at.line("\n%s", cmp.Or(model, "unknown model")); err != nil {
+			return err
+		}
+		if err := at.table([]string{"CHANGE", "DEVICES", "NEEDS", "WAVES", "FROM"}, rows, 0, 3); err != nil {
+			return err
+		}
 	}
-	if at.width == 0 || at.width > 80 {
-		at.width = max(at.width, 80)
-	}
-	return section(at, []string{"MODEL", "CHANGE", "DEVICES", "NODES", "NEEDS", "WAVES", "FROM", "TAKES"}, rows, 0, 1, 5)
+	return nil
 }
 
 // needs says what activates a change, in a word.
@@ -201,7 +212,7 @@ func (p *Plan) each(at page) error {
 	var rows [][]string
 	for i := range p.Devices {
 		d := &p.Devices[i]
-		row := []string{d.Node, strings.TrimPrefix(d.Name, d.Node+"-"), d.change(), needs(d.Activation), d.Wave, d.starts(), d.Took}
+		row := []string{d.Node, strings.TrimPrefix(d.Name, d.Node+"-"), d.change(), needs(d.Activation), d.Wave, d.starts(p.now), d.Took}
 		if at.wide {
 			row[1] = d.Name
 			row = append(row, string(impact[d.Node]), d.Model, d.Policy, d.By, d.Message)
