@@ -1,7 +1,6 @@
 package forecast
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,8 +35,8 @@ type play struct {
 	ix       *match.Index
 	bad      quarantine.Set
 	firmware map[string]*v1alpha1.NodeFirmware
-	devices  map[string][]*v1alpha1.NodeDevice // by node
-	jobs     map[string][]v1alpha1.FirmwareJob // by node
+	devices  map[string][]*v1alpha1.NodeDevice  // by node
+	jobs     map[string][]*v1alpha1.FirmwareJob // by node: those that matter
 	labels   map[string]map[string]string
 	refs     map[match.Ref]int // with their priority
 	took     schedule.Durations
@@ -47,7 +46,7 @@ type play struct {
 func newPlay(f Facts) *play {
 	p := &play{
 		Facts: f, ix: match.NewIndex(), firmware: map[string]*v1alpha1.NodeFirmware{}, devices: map[string][]*v1alpha1.NodeDevice{},
-		jobs: map[string][]v1alpha1.FirmwareJob{}, labels: map[string]map[string]string{}, refs: map[match.Ref]int{},
+		jobs: map[string][]*v1alpha1.FirmwareJob{}, labels: map[string]map[string]string{}, refs: map[match.Ref]int{},
 		out: &Forecast{Tallies: map[match.Ref]match.Tally{}},
 	}
 	for i := range f.Policies {
@@ -79,16 +78,22 @@ func newPlay(f Facts) *play {
 		p.devices[d.Spec.NodeName] = append(p.devices[d.Spec.NodeName], d)
 		p.ix.SetDevice(d)
 	}
-	finished := map[string]*v1alpha1.FirmwareJob{}
+	all, failed := make(map[string]*v1alpha1.FirmwareJob, len(f.Jobs)), map[string]bool{}
 	for _, j := range f.Jobs {
-		p.jobs[j.Spec.NodeName] = append(p.jobs[j.Spec.NodeName], *j)
-		finished[string(j.UID)] = j
+		all[string(j.UID)] = j
+		failed[j.Spec.NodeName] = failed[j.Spec.NodeName] || j.Failed()
 	}
-	p.took.Learn(finished)
+	p.took.Learn(all)
+	for _, j := range f.Jobs { // one that succeeded says nothing but where one failed before
+		if failed[j.Spec.NodeName] || !j.Ended() {
+			p.jobs[j.Spec.NodeName] = append(p.jobs[j.Spec.NodeName], j)
+		}
+	}
 	pools := quarantine.NewPools(f.Policies)
 	p.bad = quarantine.Compute(quarantine.Facts{
 		Jobs: f.Jobs, Quarantines: f.Quarantines, Now: f.Now, Pool: func(node string) string { return pools.Of(p.labels[node]) },
 	})
+	p.Facts.Jobs, p.Facts.Devices = nil, nil // what is not needed any more may be collected
 	return p
 }
 
@@ -96,15 +101,18 @@ func newPlay(f Facts) *play {
 func (p *play) dueOf(n *schedule.Node, devices []v1alpha1.NodeDevice) due.Facts {
 	firmware := p.firmware[n.Name]
 	f := due.Facts{
-		Name: n.Name, Now: p.Now, NodeUID: "known", Retry: desired.Retry(firmware), Devices: devices, Jobs: slices.Clone(p.jobs[n.Name]),
+		Name: n.Name, Now: p.Now, NodeUID: "known", Retry: desired.Retry(firmware), Devices: devices,
 		Settings: schedule.SettingsOf(p.Policies, n.Labels), Sources: p.Sources, Quarantines: p.Quarantines, Bad: p.bad,
 	}
 	if firmware != nil {
 		f.Answered, f.HeldBy = firmware.Status.Requests.Retry, firmware.Status.HeldBy
 	}
-	f.Jobs = slices.DeleteFunc(f.Jobs, func(j v1alpha1.FirmwareJob) bool { // they disturb nobody, or never begin
-		return !j.Ended() && (j.Spec.Task.Type == v1alpha1.JobTypeBackup || !j.Admitted() && (j.DeletionTimestamp != nil || j.Spec.Cancel != nil))
-	})
+	for _, j := range p.jobs[n.Name] {
+		never := !j.Admitted() && (j.DeletionTimestamp != nil || j.Spec.Cancel != nil)
+		if j.Ended() || j.Spec.Task.Type != v1alpha1.JobTypeBackup && !never { // a backup disturbs nobody
+			f.Jobs = append(f.Jobs, *j)
+		}
+	}
 	desired.SortJobs(f.Jobs)
 	return f
 }

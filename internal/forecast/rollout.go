@@ -82,8 +82,8 @@ func (c *campaign) begin(l *line) {
 			n.Runs = f.Status.CurrentStep.Job
 		}
 	}
-	for i := range c.jobs[n.Name] {
-		if j := &c.jobs[n.Name][i]; j.Held() {
+	for _, j := range c.jobs[n.Name] {
+		if j.Held() {
 			l.jobs = append(l.jobs, c.jobOf(j))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -68,6 +69,7 @@ func (s *session) planCommand() *cobra.Command {
 		if len(unchecked) > 0 {
 			s.say("You may not write %s, so the API server did not check it; it is planned as it is in the file.", text.Some(unchecked, 5))
 		}
+		debug.SetGCPercent(50) // a fleet of thousands is a lot of memory for a command, and a little time
 		facts, err := gatherPlan(c.Context(), api, s.now())
 		if err != nil {
 			return err

@@ -27,6 +27,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/forecast"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/golden"
 )
 
@@ -202,14 +203,17 @@ func TestPlanOfWhoMayNotWrite(t *testing.T) {
 	require.ErrorContains(t, err, "user anna may not list nodes. No role of the product has that right; who administers the cluster gives it with: kubectl create clusterrole node-reader")
 }
 
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
+
 // BenchmarkPlan40000 is a plan of 40,000 devices on 5,000 nodes, each with 10 jobs in its history, of which all are to change.
 func BenchmarkPlan40000(b *testing.B) {
+	nodes := bench.Size(5000, 20)
 	for b.Loop() {
 		b.StopTimer()
-		f := largeFleet(5000)
+		f := largeFleet(nodes)
 		b.StartTimer()
 		p := planOf(forecast.Make(f), nil)
-		if p.Summary.Reboots != 5000 {
+		if p.Summary.Reboots != nodes {
 			b.Fatal(p.Summary)
 		}
 	}
