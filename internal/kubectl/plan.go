@@ -123,6 +123,10 @@ func gatherPlan(ctx context.Context, api client.Reader, now time.Time) (f foreca
 			parameters := slices.Clone(d.Status.Parameters) // what is stored counts too
 			err := trimmed(d)
 			d.Status.Parameters, d.Status.Applied = parameters, appliedOf(d)
+			d.OwnerReferences, d.Finalizers, d.Labels = nil, nil, nil
+			d.Status.Conditions = slices.DeleteFunc(d.Status.Conditions, func(c metav1.Condition) bool {
+				return !slices.Contains([]string{v1alpha1.ConditionInspected, v1alpha1.ConditionConflict, v1alpha1.ConditionBlocked, v1alpha1.ConditionReconciling}, c.Type)
+			})
 			return err
 		}),
 		each(ctx, api, &v1alpha1.FirmwareJobList{}, nil, func(j *v1alpha1.FirmwareJob) error {

@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/forecast"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 func (p *Plan) text(at page) error {
-	if err := at.line("%s", p.Summary.headline()); err != nil {
+	if err := at.line("%s", wrapped(p.Summary.headline(), cmp.Or(at.width, 80))); err != nil {
 		return err
 	}
 	changes := p.groups
@@ -37,6 +38,27 @@ func (p *Plan) text(at page) error {
 		header = append(header, "WHY")
 	}
 	return section(at, header, rows, 2)
+}
+
+// wrapped breaks a text into lines of that many characters.
+func wrapped(s string, width int) string {
+	var out strings.Builder
+	line := 0
+	for _, word := range strings.Fields(s) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case line == 0:
+		case line+1+n > width:
+			out.WriteByte('\n')
+			line = 0
+		default:
+			out.WriteByte(' ')
+			line++
+		}
+		out.WriteString(word)
+		line += n
+	}
+	return out.String()
 }
 
 // headline is the answer in a sentence or two.
