@@ -156,6 +156,26 @@ func typesWith(ctx context.Context, api client.Client, input string, args ...str
 	return stdout.String(), stderr.String(), err
 }
 
+// A pin in a file is planned beside the requests that are there, and keeps them.
+func TestPlanOfAPin(t *testing.T) {
+	all := plannedFleet()
+	for _, o := range all {
+		if n, is := o.(*v1alpha1.NodeFirmware); is && n.Name == "gpu-6" {
+			n.Spec.Requests.Retry = "reseated"
+		}
+	}
+	pin := "apiVersion: nodefirmware.io/v1alpha1\nkind: NodeFirmware\nmetadata: {name: gpu-6}\nspec:\n  pins:\n" +
+		"  - {name: nic, selector: {class: NIC, vendor: '15b3'}, version: 22.39.2048, sourceRef: {name: cx6dx}}\n---\n"
+	_, source, _ := strings.Cut(plannedTemplate, "---\n")
+	api := world(t, interceptor.Funcs{}, all...)
+	out, _, err := typesWith(t.Context(), api, pin+source, "plan", "-f", "-", "-o", "jsonpath={.nodes[*].name} {.nodes[*].reboots} {.devices[*].path} {.devices[*].by} {.devices[*].wave}")
+	require.ErrorIs(t, err, errDiffers)
+	assert.Equal(t, `gpu-6 1 ["22.35.1012","22.39.2048"] pin/gpu-6/nic `, out)
+	n := &v1alpha1.NodeFirmware{}
+	require.NoError(t, api.Get(t.Context(), client.ObjectKey{Name: "gpu-6"}, n))
+	assert.Empty(t, n.Spec.Pins)
+}
+
 func TestPlanOfWrongInput(t *testing.T) {
 	api := world(t, interceptor.Funcs{}, plannedFleet()...)
 	empty := t.TempDir()
