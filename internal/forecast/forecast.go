@@ -28,7 +28,7 @@ const (
 
 var impacts = []Impact{InService, Drained, MayReboot, Reboots}
 
-// Worse is the one of two impacts that disturbs more.
+// Worse is that of two impacts which disturbs more.
 func (i Impact) Worse(o Impact) Impact {
 	if slices.Index(impacts, o) > slices.Index(impacts, i) {
 		return o
@@ -114,7 +114,7 @@ type Device struct {
 	Settings []Setting
 	// Activation is the most disruptive one that it needs; empty where it does not change.
 	Activation string
-	// By is the rule or pin that wants it, Origin a word for it.
+	// By are the rules or the pin that want it, as kind/name/rule.
 	By string
 	// Assigned says that the cluster wants the change already.
 	Assigned bool
