@@ -18,9 +18,9 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/runner"
 	"github.com/nodefirmware/node-firmware-operator/internal/operator"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 func main() {
@@ -94,7 +94,7 @@ func command(run func(context.Context, config.Operator, []operator.Strategy, *sl
 		"host names that a proxy may be asked for though the operator cannot look them up; one with a leading dot stands for all names below it: "+
 			"downloads.example.com,.mirror.example.com (default: a proxy is asked for names only that lead to permitted addresses here)")
 	f.DurationVar(&c.QuietPeriod, "quiet-period", planner.DefaultQuietPeriod, "how long the due updates of a node must stay the same before a job is queued")
-	f.DurationVar(&c.ExpectedJobDuration, "expected-job-duration", rollout.DefaultExpected,
+	f.DurationVar(&c.ExpectedJobDuration, "expected-job-duration", schedule.DefaultExpected,
 		"how long a job is expected to take, for windows, until three jobs that did the same have succeeded")
 	f.StringVar(&c.ImageServerAddress, "image-server-bind-address", ":8444", "address on which images are served to the daemons")
 	f.StringSliceVar(&c.ImageServerNames, "image-server-dns-names", []string{"node-firmware-images.node-firmware-system.svc"},

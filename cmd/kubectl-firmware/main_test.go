@@ -19,7 +19,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
@@ -77,8 +79,44 @@ func fleet(t testing.TB, devices int, patched *atomic.Int32) *httptest.Server {
 	answer("/apis/"+v1alpha1.GroupVersion.String(), metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: v1alpha1.GroupVersion.String(),
 		APIResources: []metav1.APIResource{{Name: "nodedevices", SingularName: "nodedevice", Kind: "NodeDevice", Verbs: metav1.Verbs{"get", "list"}},
-			{Name: "rolloutpolicies", SingularName: "rolloutpolicy", Kind: "RolloutPolicy", Verbs: metav1.Verbs{"get", "list", "patch"}}},
+			{Name: "rolloutpolicies", SingularName: "rolloutpolicy", Kind: "RolloutPolicy", Verbs: metav1.Verbs{"get", "list", "patch"}},
+			{Name: "nodefirmwares", SingularName: "nodefirmware", Kind: "NodeFirmware", Verbs: metav1.Verbs{"get", "list"}},
+			{Name: "firmwarejobs", SingularName: "firmwarejob", Kind: "FirmwareJob", Verbs: metav1.Verbs{"get", "list"}},
+			{Name: "firmwaresources", SingularName: "firmwaresource", Kind: "FirmwareSource", Verbs: metav1.Verbs{"get", "list"}},
+			{Name: "firmwaretemplates", SingularName: "firmwaretemplate", Kind: "FirmwareTemplate", Verbs: metav1.Verbs{"get", "list"}},
+			{Name: "configurationtemplates", SingularName: "configurationtemplate", Kind: "ConfigurationTemplate", Verbs: metav1.Verbs{"get", "list"}},
+			{Name: "firmwarequarantines", SingularName: "firmwarequarantine", Kind: "FirmwareQuarantine", Verbs: metav1.Verbs{"get", "list"}}},
 	})
+	answer("/api/v1", metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: "v1",
+		APIResources: []metav1.APIResource{{Name: "nodes", SingularName: "node", Kind: "Node", Verbs: metav1.Verbs{"get", "list"}}},
+	})
+	nodes := corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}}
+	reports := v1alpha1.NodeFirmwareList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeFirmwareList"}}
+	for i := range devices / 8 {
+		name := metav1.ObjectMeta{Name: fmt.Sprintf("gpu-%04d", i), Labels: map[string]string{"pool": "gpu"}}
+		nodes.Items = append(nodes.Items, corev1.Node{ObjectMeta: name, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}})
+		reports.Items = append(reports.Items, v1alpha1.NodeFirmware{ObjectMeta: name})
+	}
+	answer("/api/v1/nodes", nodes)
+	kinds := "/apis/" + v1alpha1.GroupVersion.String() + "/"
+	answer(kinds+"nodefirmwares", reports)
+	source := v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "cx6dx"}, Status: v1alpha1.FirmwareSourceStatus{
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
+		Images:     []v1alpha1.StoredImage{{Class: v1alpha1.ClassNIC, Version: "22.42.1000", Vendor: "15b3", Digest: v1alpha1.Digest("sha256:" + strings.Repeat("42", 32))}},
+	}}
+	template := v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "gpu-pool"}, Spec: v1alpha1.FirmwareTemplateSpec{Rules: []v1alpha1.FirmwareRule{{
+		Name: "cx6dx", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}, Version: "22.42.1000", SourceRef: v1alpha1.SourceReference{Name: "cx6dx"},
+	}}}}
+	for kind, list := range map[string]client.ObjectList{
+		"firmwarejobs": &v1alpha1.FirmwareJobList{TypeMeta: metav1.TypeMeta{Kind: "FirmwareJobList"}}, "firmwaresources": &v1alpha1.FirmwareSourceList{TypeMeta: metav1.TypeMeta{Kind: "FirmwareSourceList"}, Items: []v1alpha1.FirmwareSource{source}},
+		"firmwaretemplates":      &v1alpha1.FirmwareTemplateList{TypeMeta: metav1.TypeMeta{Kind: "FirmwareTemplateList"}, Items: []v1alpha1.FirmwareTemplate{template}},
+		"configurationtemplates": &v1alpha1.ConfigurationTemplateList{TypeMeta: metav1.TypeMeta{Kind: "ConfigurationTemplateList"}},
+		"firmwarequarantines":    &v1alpha1.FirmwareQuarantineList{TypeMeta: metav1.TypeMeta{Kind: "FirmwareQuarantineList"}},
+	} {
+		list.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(list.GetObjectKind().GroupVersionKind().Kind))
+		answer(kinds+kind, list)
+	}
 	var policies v1alpha1.RolloutPolicyList
 	for _, name := range []string{"a", "b"} {
 		p := v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Spec: v1alpha1.RolloutPolicySpec{State: v1alpha1.RolloutActive}}
@@ -139,7 +177,7 @@ func device(i int) v1alpha1.NodeDevice {
 			ObservedGeneration: 3, Class: v1alpha1.ClassNIC, UniqueID: name, Vendor: "NVIDIA", Model: "ConnectX-6 Dx", PCIID: "15b3:101d", SubsystemID: "15b3:0016",
 			BoardID: "MT_0000000359", SerialNumber: "MT2137X01234", PCIAddress: "0000:3b:00.0",
 			Ports:    []v1alpha1.DevicePort{{PCIAddress: "0000:3b:00.0", NetDevice: "ens1f0np0", LinkType: "Ethernet"}, {PCIAddress: "0000:3b:00.1", NetDevice: "ens1f1np1", LinkType: "Ethernet"}},
-			Firmware: &v1alpha1.ObservedFirmware{Running: "22.41.1000", Stored: "22.41.1000", Driver: "mstflint", VersionFormat: v1alpha1.VersionFormatDotted},
+			Firmware: &v1alpha1.ObservedFirmware{Running: "22.41.1000", Stored: "22.41.1000", Driver: "mstflint", Activation: v1alpha1.ActivationReboot, VersionFormat: v1alpha1.VersionFormatDotted},
 			Applied:  &v1alpha1.AppliedFirmware{Digest: digest, Origin: origin, BootID: "6a1f9a0a-3a39-4a44-9a43-5b4d8b6e7f13", Time: at},
 			Conditions: []metav1.Condition{condition(v1alpha1.ConditionReady, v1alpha1.ReasonUpToDate, "Runs 22.41.1000 as desired."),
 				condition(v1alpha1.ConditionInspected, v1alpha1.ReasonSucceeded, "Read with the driver mstflint.")},
@@ -243,4 +281,25 @@ func BenchmarkGet(b *testing.B) {
 	b.ReportMetric(float64(peak)/1024, "peak-MiB")
 	b.ReportMetric(cpu.Seconds()/float64(b.N), "cpu-s/op")
 	require.Less(b, peak, 150<<10, "KiB of memory")
+}
+
+// BenchmarkPlan: the whole program, where every device is to change. The history of the nodes is empty.
+func BenchmarkPlan(b *testing.B) {
+	path, devices := program(b), bench.Size(40_000, 1000)
+	server := fleet(b, devices, &atomic.Int32{})
+	peak, cpu := int64(0), time.Duration(0)
+	for b.Loop() {
+		c := start(b, path, server.URL, "plan")
+		out, err := c.CombinedOutput()
+		var ended *exec.ExitError
+		require.ErrorAs(b, err, &ended, string(out))
+		require.Equal(b, 2, ended.ExitCode(), string(out))
+		require.Contains(b, string(out), fmt.Sprintf("%d on %d", devices, devices/8))
+		used, is := c.ProcessState.SysUsage().(*syscall.Rusage)
+		require.True(b, is)
+		peak = max(peak, used.Maxrss)
+		cpu += c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	}
+	b.ReportMetric(float64(peak)/1024, "peak-MiB")
+	b.ReportMetric(cpu.Seconds()/float64(b.N), "cpu-s/op")
 }

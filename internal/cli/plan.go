@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -90,11 +89,7 @@ func Describe(sources []v1alpha1.FirmwareSource) Images {
 	for _, s := range sources {
 		for _, f := range s.Spec.Files {
 			for _, i := range f.Images {
-				digest := string(f.Digest)
-				if i.Path != "" || digest == "" {
-					digest = inventory.Digest(sha256.Sum256([]byte(cmp.Or(digest, f.URL) + "\x00" + i.Path))).String()
-				}
-				out.add(s.Name, f, i, digest)
+				out.add(s.Name, f, i, string(sourcefile.Expected(f, i).Digest))
 			}
 		}
 	}

@@ -91,6 +91,10 @@ func forbidden(err error) string {
 	}
 	user, verb, resource, group := said[1], said[2], said[3], said[4]
 	out := fmt.Sprintf("user %s may not %s %s", user, verb, resource)
+	if resource == "nodes" && group == "" {
+		return fmt.Sprintf("%s. No role of the product has that right; who administers the cluster gives it with: kubectl create clusterrole node-reader --verb=get,list --resource=nodes; "+
+			"kubectl create clusterrolebinding node-reader-%s --clusterrole=node-reader --user=%q", out, strings.NewReplacer(":", "-", "@", "-").Replace(user), user)
+	}
 	role, failed := roleWith(verb, group, resource)
 	if failed != nil || role == "" {
 		return out + ". Ask who administers the cluster for that right"

@@ -97,7 +97,7 @@ func Facts(o *v1alpha1.NodeDevice) plan.Facts {
 			out.ReadOnly = slices.Concat(f.Notes, []string{"it is read-only"})[0]
 		}
 		out.Running, out.Stored = inventory.NormalizeVersion(f.Running), inventory.NormalizeVersion(f.Stored)
-		out.Activation = activationOf(f.Activation)
+		out.Activation = Activation(f.Activation)
 		if f.VersionFormat == v1alpha1.VersionFormatDotted {
 			out.Format = inventory.FormatDotted
 		}
@@ -118,7 +118,8 @@ func Unread(o *v1alpha1.NodeDevice) bool {
 	return c != nil && c.Reason == v1alpha1.ReasonReadFailed
 }
 
-func activationOf(kind v1alpha1.ActivationKind) inventory.Activation {
+// Activation is an activation of the API in the terms of package inventory; none where it is absent.
+func Activation(kind v1alpha1.ActivationKind) inventory.Activation {
 	for a := inventory.ActivateNone; a <= inventory.ActivatePowerCycle; a++ {
 		if a.String() == string(kind) {
 			return a

@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 // history is how long jobs took, from which the operator learns how long the next ones are expected to take.
 type history struct {
-	rollout.Durations
+	schedule.Durations
 	// jobs are the last ones of each set of models by uid, as many as count.
 	jobs  map[string]*v1alpha1.FirmwareJob
 	order map[string][]string

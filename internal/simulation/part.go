@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
@@ -29,7 +28,7 @@ type part struct {
 func (r *run) divide() {
 	all := make([]schedule.Policy, len(r.policies))
 	for i := range r.policies {
-		all[i] = rollout.PolicyOf(&r.policies[i], cmp.Or(r.Work.Expected, rollout.DefaultExpected))
+		all[i] = schedule.PolicyOf(&r.policies[i], cmp.Or(r.Work.Expected, schedule.DefaultExpected))
 		r.pools = append(r.pools, &pool{name: r.policies[i].Name, spec: &r.policies[i].Spec})
 	}
 	ties := newTies(r.pools)

@@ -23,8 +23,8 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/deploy"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/document"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 // LoadPolicies reads the RolloutPolicies of the files, one or more documents in each. It refuses what the API server would
@@ -163,7 +163,7 @@ func (c *checker) policy(h document.Header, raw []byte) (p v1alpha1.RolloutPolic
 	if problems = document.Strict(defaulted, &p); len(problems) > 0 {
 		return p, problems
 	}
-	policy := rollout.PolicyOf(&p, rollout.DefaultExpected)
+	policy := schedule.PolicyOf(&p, schedule.DefaultExpected)
 	if invalid := cmp.Or(policy.Invalid, policy.Stopped); invalid != "" {
 		path, _, _ := strings.Cut(invalid, ":")
 		problems = append(problems, document.Problem{Path: path, Text: fmt.Sprintf("%s %s: %s", h.Kind, p.Name, invalid)})

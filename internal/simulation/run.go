@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
+	"github.com/nodefirmware/node-firmware-operator/internal/due"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
@@ -301,7 +301,7 @@ func (r *run) end(n *node, how ending, blamed int, began time.Time) {
 		n.pool.count.Failed++
 		n.failures++
 		n.finish(schedule.Unknown, schedule.Unknown, blamed)
-		n.pool.part.events.add(r.now.Add(planner.RetryPause(n.failures-1)), func() { r.queue(n) })
+		n.pool.part.events.add(r.now.Add(due.RetryPause(n.failures-1)), func() { r.queue(n) })
 	case holds:
 		n.pool.count.Held++
 		n.finish(schedule.Failed, schedule.Unknown, blamed)

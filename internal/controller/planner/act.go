@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/due"
 )
 
 // again is the wait before a node is planned again whose jobs changed between the decision and the write.
@@ -19,8 +20,8 @@ const again = time.Second
 
 // act deletes the jobs that are over or superseded and queues the one that is due. After a write that lost a race the node
 // is planned again, because the event of what won may be one that the planner does not watch.
-func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result, error) {
-	r.due.Note(f.name, d.due, f.now)
+func (r *Reconciler) act(ctx context.Context, f due.Facts, d due.Decision) (ctrl.Result, error) {
+	r.due.Note(f.Name, d.Due, f.Now)
 	r.note(f, d)
 	switch err := r.write(ctx, f, d); {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
@@ -28,55 +29,55 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result,
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: d.next}, nil
+	return ctrl.Result{RequeueAfter: d.Next}, nil
 }
 
 // note tells the rollout which updates the node is to get beside those that are queued.
-func (r *Reconciler) note(f facts, d decision) {
+func (r *Reconciler) note(f due.Facts, d due.Decision) {
 	switch {
 	case r.queues == nil:
-	case f.nodeUID == "":
-		r.queues.Forget(f.name)
+	case f.NodeUID == "":
+		r.queues.Forget(f.Name)
 	default:
-		r.queues.Note(f.name, d.unqueued)
+		r.queues.Note(f.Name, d.Unqueued)
 	}
 }
 
-func (r *Reconciler) write(ctx context.Context, f facts, d decision) error {
-	for i := range d.expired {
-		if err := r.remove(ctx, &d.expired[i]); err != nil {
+func (r *Reconciler) write(ctx context.Context, f due.Facts, d due.Decision) error {
+	for i := range d.Expired {
+		if err := r.remove(ctx, &d.Expired[i]); err != nil {
 			return err
 		}
 	}
-	for i := range d.superseded {
-		if err := r.supersede(ctx, &d.superseded[i], d.aborted); err != nil {
+	for i := range d.Superseded {
+		if err := r.supersede(ctx, &d.Superseded[i], d.Aborted); err != nil {
 			return err
 		}
 	}
-	return r.enqueue(ctx, f, d.job)
+	return r.enqueue(ctx, f, d.Job)
 }
 
 // enqueue queues the job, if there is one, unless as many nodes of the policy wait as it allows. Then the node is planned again
 // when there is room. A node that a wave selects waits for no room: the update may wait for it. Neither does a pin, which waits for no
 // wave: others that do would keep it out of the queue. Where the spec of the policy admits nothing, both are refused as well.
-func (r *Reconciler) enqueue(ctx context.Context, f facts, job *v1alpha1.FirmwareJob) error {
-	limited := r.queues != nil && f.settings.MaxQueued != nil
+func (r *Reconciler) enqueue(ctx context.Context, f due.Facts, job *v1alpha1.FirmwareJob) error {
+	limited := r.queues != nil && f.Settings.MaxQueued != nil
 	enter := r.queues.Enter
-	if job != nil && (f.settings.InWave || slices.ContainsFunc(job.Spec.Task.Devices, isPinned)) {
+	if job != nil && (f.Settings.InWave || slices.ContainsFunc(job.Spec.Task.Devices, due.IsPinned)) {
 		enter = r.queues.EnterAhead
 	}
 	switch {
 	case job == nil && r.queues != nil:
-		r.queues.Leave(f.name, "")
+		r.queues.Leave(f.Name, "")
 		return nil
 	case job == nil:
 		return nil
-	case limited && !enter(f.settings.Policy, f.name, job.Name):
+	case limited && !enter(f.Settings.Policy, f.Name, job.Name):
 		return nil
 	}
 	err := r.queue(ctx, job)
 	if err != nil && limited {
-		r.queues.Leave(f.name, job.Name)
+		r.queues.Leave(f.Name, job.Name)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/due"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
@@ -60,7 +61,7 @@ func drawPast(t *rapid.T) past {
 }
 
 // facts is the past as those clocks wrote it.
-func (p past) facts(c clocks) facts {
+func (p past) facts(c clocks) due.Facts {
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	request := func(n int) plan.Clearance {
 		if n == 0 {
@@ -75,7 +76,7 @@ func (p past) facts(c clocks) facts {
 	case p.lastFailed >= 0:
 		d.Status.Failure = &v1alpha1.DeviceFailure{Digest: digest(2), Time: metav1.NewTime(now.Add(c.node)), Request: string(request(p.lastFailed))}
 	}
-	f := facts{name: node, nodeUID: "node", retry: request(p.retry), quietPeriod: 0, failed: map[types.UID]time.Time{}, devices: []v1alpha1.NodeDevice{*d}}
+	f := due.Facts{Name: node, NodeUID: "node", Retry: request(p.retry), Failed: map[types.UID]time.Time{}, Devices: []v1alpha1.NodeDevice{*d}}
 	for i, past := range p.jobs {
 		now = now.Add(past.after)
 		j := v1alpha1.FirmwareJob{
@@ -101,25 +102,25 @@ func (p past) facts(c clocks) facts {
 			if past.held {
 				condition(v1alpha1.ConditionHeld, past.reason)
 			}
-			f.failed[j.UID] = now.Add(past.took).Add(c.operator)
+			f.Failed[j.UID] = now.Add(past.took).Add(c.operator)
 		}
 		now = now.Add(past.took)
 		end := metav1.NewTime(now.Add(c.node))
 		j.Status.CompletionTime = &end
-		f.jobs = append(f.jobs, j)
+		f.Jobs = append(f.Jobs, j)
 	}
-	f.now = now.Add(p.since).Add(c.operator)
+	f.Now = now.Add(p.since).Add(c.operator)
 	return f
 }
 
 // A machine whose clock is wrong by days neither ignores a request nor delays a retry, and brings none forward: no decision
 // compares times of different machines.
 func TestNoDecisionDependsOnWhatTheClocksOfOthersSay(t *testing.T) {
-	compare := func(t require.TestingT, p past, c clocks) decision {
-		right, skewed := decide(p.facts(noSkew)), decide(p.facts(c))
-		require.Equal(t, right.next, skewed.next)
-		require.Equal(t, devices(right.job), devices(skewed.job))
-		require.Len(t, skewed.superseded, len(right.superseded))
+	compare := func(t require.TestingT, p past, c clocks) due.Decision {
+		right, skewed := due.Decide(p.facts(noSkew)), due.Decide(p.facts(c))
+		require.Equal(t, right.Next, skewed.Next)
+		require.Equal(t, devices(right.Job), devices(skewed.Job))
+		require.Len(t, skewed.Superseded, len(right.Superseded))
 		return right
 	}
 	rapid.Check(t, func(t *rapid.T) { compare(t, drawPast(t), drawSkews(t)) })
@@ -128,8 +129,8 @@ func TestNoDecisionDependsOnWhatTheClocksOfOthersSay(t *testing.T) {
 	long := failed
 	long.since = 12 * time.Hour
 	for _, c := range []clocks{{node: 72 * time.Hour}, {node: -72 * time.Hour}, {operator: 72 * time.Hour}, {api: 72 * time.Hour}} {
-		require.Positive(t, compare(t, failed, c).next, "what has just failed is tried again after a pause")
-		require.NotNil(t, compare(t, long, c).job, "and then it is")
+		require.Positive(t, compare(t, failed, c).Next, "what has just failed is tried again after a pause")
+		require.NotNil(t, compare(t, long, c).Job, "and then it is")
 	}
 }
 
@@ -201,6 +202,6 @@ func TestARetryGoesOverTheJobsOnce(t *testing.T) {
 		"asked as once before, and failed": {past{jobs: []pastJob{under(1), under(2), under(1)}, retry: 1}, "none"},
 	} {
 		c.past.unhealthy, c.past.lastFailed = -1, -1
-		require.Equal(t, c.want, devices(decide(c.past.facts(noSkew)).job), name)
+		require.Equal(t, c.want, devices(due.Decide(c.past.facts(noSkew)).Job), name)
 	}
 }

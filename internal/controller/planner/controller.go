@@ -24,6 +24,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/seen"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
+	"github.com/nodefirmware/node-firmware-operator/internal/due"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/queue"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -124,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return r.act(ctx, f, decide(f))
+	return r.act(ctx, f, due.Decide(f))
 }
 
 // nodeChanged passes creations, deletions, and labels, by which policies choose.

@@ -26,6 +26,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
+	"github.com/nodefirmware/node-firmware-operator/internal/due"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/cacheview"
 )
@@ -808,7 +809,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	for _, j := range w.jobs() {
 		names = append(names, j.Name)
 	}
-	assert.Len(t, names, maxHistory+1)
+	assert.Len(t, names, due.MaxHistory+1)
 	assert.Contains(t, names, "old-01", "a job that holds its node stays")
 	assert.Contains(t, names, "old-13", "the newest stays")
 	assert.NotContains(t, names, "old-03")
@@ -840,7 +841,7 @@ func TestScansKeepUpdateHistory(t *testing.T) {
 		assert.Equal(t, again, w.clock.Add(w.reconcile().RequeueAfter), "the pause after the failures goes on")
 	}
 	assert.Nil(t, w.queued())
-	assert.Len(t, w.jobs(), 3+maxHistory)
+	assert.Len(t, w.jobs(), 3+due.MaxHistory)
 	w.clock = again
 	w.settle()
 	assert.Equal(t, "nic=2", devices(w.queued()))
@@ -856,10 +857,10 @@ func TestAMissingNodeGetsNoJob(t *testing.T) {
 }
 
 func TestJobNameIsStableAndValid(t *testing.T) {
-	assert.Equal(t, "n-e51ab99a", jobName("n", "a", "x"))
-	assert.NotEqual(t, jobName("n", "a", "x"), jobName("n", "b", "x"))
-	assert.NotEqual(t, jobName("n", "a", "x"), jobName("n", "a", "y"))
-	long := jobName(strings.Repeat("a", 243)+".b.c.d.e.f", "a", "x")
+	assert.Equal(t, "n-e51ab99a", due.JobName("n", "a", "x"))
+	assert.NotEqual(t, due.JobName("n", "a", "x"), due.JobName("n", "b", "x"))
+	assert.NotEqual(t, due.JobName("n", "a", "x"), due.JobName("n", "a", "y"))
+	long := due.JobName(strings.Repeat("a", 243)+".b.c.d.e.f", "a", "x")
 	assert.LessOrEqual(t, len(long), 253)
 	assert.NotContains(t, long, ".-")
 }
@@ -869,10 +870,10 @@ func TestStaleCacheQueuesOnce(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	f, err := w.planner.gather(t.Context(), node)
 	require.NoError(t, err)
-	f.quietPeriod = 0
-	d := decide(f)
-	require.NoError(t, w.planner.queue(t.Context(), d.job.DeepCopy()))
-	require.True(t, apierrors.IsAlreadyExists(w.planner.queue(t.Context(), d.job)))
+	f.QuietPeriod = 0
+	d := due.Decide(f)
+	require.NoError(t, w.planner.queue(t.Context(), d.Job.DeepCopy()))
+	require.True(t, apierrors.IsAlreadyExists(w.planner.queue(t.Context(), d.Job)))
 	assert.Len(t, w.jobs(), 1)
 	w.requireQuiet()
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/due"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/cacheview"
 )
 
@@ -512,11 +513,11 @@ func TestTheOnlyReportIsKept(t *testing.T) {
 		w.set(w.byHand(fmt.Sprintf("update-%02d", i), v1alpha1.JobTypeUpdate), nil, v1alpha1.ConditionComplete)
 	}
 	w.settle()
-	require.Len(t, w.jobs(), maxHistory+1)
+	require.Len(t, w.jobs(), due.MaxHistory+1)
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(j), j))
 	w.record()
 	w.settle()
-	assert.Len(t, w.jobs(), maxHistory)
+	assert.Len(t, w.jobs(), due.MaxHistory)
 	w.requireQuiet()
 }
 

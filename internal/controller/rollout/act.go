@@ -75,7 +75,7 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	p := old.DeepCopy()
 	p.Status.ObservedGeneration = p.Generation
 	p.Status.Admitted = ledgerOf(o.Ledger)
-	p.Status.WavesHash = wavesHash(p.Spec.Waves)
+	p.Status.WavesHash = schedule.WavesHash(p.Spec.Waves)
 	writeRollouts(&p.Status, o)
 	p.Status.Waiting = waitingOf(o.Queue)
 	p.Status.Nodes = &v1alpha1.RolloutNodes{
@@ -225,7 +225,7 @@ func (r *Reconciler) reportPolicy(old, p *v1alpha1.RolloutPolicy, o schedule.Out
 			r.recorder.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ReasonRolloutHalted, "Halt", "%s", now.Message)
 		}
 	}
-	if resumed := resumeOf(p.Status.Requests); resumed != "" && resumed != resumeOf(old.Status.Requests) {
+	if resumed := schedule.ResumeOf(p.Status.Requests); resumed != "" && resumed != schedule.ResumeOf(old.Status.Requests) {
 		r.recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonProgressing, "Resume", "Resumed by spec.requests.resume: %s", resumed)
 	}
 	was, is := readyReason(old), readyReason(p)
@@ -254,7 +254,7 @@ func (r *Reconciler) reportStalled(old, p *v1alpha1.RolloutPolicy) {
 // wasHalted reports whether the update was halted already.
 func wasHalted(old *v1alpha1.RolloutPolicy, now *v1alpha1.RolloutStatus) bool {
 	return slices.ContainsFunc(old.Status.Rollouts, func(r v1alpha1.RolloutStatus) bool {
-		return r.HaltedTime != nil && rolloutOf(&r).Target == rolloutOf(now).Target
+		return r.HaltedTime != nil && schedule.RolloutOf(&r).Target == schedule.RolloutOf(now).Target
 	})
 }
 

@@ -72,7 +72,7 @@ type Reconciler struct {
 	// reporters are the jobs that reported bad images, also those that are gone before a quarantine lists them.
 	reporters quarantine.Reporters
 	calendars calendars
-	durations Durations
+	durations schedule.Durations
 	// expected is how long a job takes about which too little is known, and paces are how fast the jobs of the policies end.
 	expected time.Duration
 	paces    map[types.UID]pace
@@ -98,7 +98,7 @@ type Reconciler struct {
 // last; it may be empty.
 func New(c client.Client, direct client.Reader, recorder events.EventRecorder, now func() time.Time, ownNode string) *Reconciler {
 	r := &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, written: map[types.UID]admitted{},
-		calendars: calendars{}, expected: DefaultExpected, paces: map[types.UID]pace{}}
+		calendars: calendars{}, expected: schedule.DefaultExpected, paces: map[types.UID]pace{}}
 	r.admit, r.explain = newTeller(r.writeAdmitted, r.soon), newTeller(r.writeAdmitted, r.soon)
 	return r
 }
@@ -195,7 +195,7 @@ func (r *Reconciler) works(o client.Object) bool {
 func (r *Reconciler) noteWorking(f facts) {
 	working := make(map[string]bool, len(f.jobs))
 	for _, j := range f.jobs {
-		if stateOf(j) != schedule.Finished {
+		if schedule.StateOf(j) != schedule.Finished {
 			working[j.Spec.NodeName] = true
 		}
 	}
@@ -229,7 +229,7 @@ var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 
 // jobChanged passes what may change a decision; progress does not.
 var jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
-	return stateOf(a) != stateOf(b) || !ptr.Equal(a.Spec.Priority, b.Spec.Priority) || !slices.Equal(a.Status.Blamed, b.Status.Blamed)
+	return schedule.StateOf(a) != schedule.StateOf(b) || !ptr.Equal(a.Spec.Priority, b.Spec.Priority) || !slices.Equal(a.Status.Blamed, b.Status.Blamed)
 })
 
 // templateChanged passes what may change the order of the queue.

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -231,7 +229,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	}
 	learned := false
 	for _, p := range f.policies {
-		policy := policyWith(p, r.calendars.of(p), r.expected)
+		policy := r.policyOf(p)
 		if !learned && policy.Calendar != nil {
 			r.durations.Learn(f.jobs)
 			learned = true
@@ -249,7 +247,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	for uid, j := range f.jobs {
 		job := schedule.Job{
 			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
-			Steps: j.Spec.Task.Type != v1alpha1.JobTypeUpdate, Quarantined: f.queued.quarantined[uid], Unlisted: f.queued.unlisted[uid], Edges: f.edges[uid], Slow: slow(j),
+			Steps: j.Spec.Task.Type != v1alpha1.JobTypeUpdate, Quarantined: f.queued.quarantined[uid], Unlisted: f.queued.unlisted[uid], Edges: f.edges[uid], Slow: schedule.SlowBoot(j),
 			Priority: f.priority[uid], Planned: j.Labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldOwnerOperator, Follows: j.Spec.Task.Follows,
 		}
 		for _, u := range j.Spec.Task.Devices {
@@ -267,23 +265,6 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 func (f facts) policy(name string) *schedule.Policy {
 	at := slices.IndexFunc(f.schedule.Policies, func(p schedule.Policy) bool { return p.Name == name })
 	return &f.schedule.Policies[at]
-}
-
-// stateOf is where a job stands by its own conditions.
-func stateOf(j *v1alpha1.FirmwareJob) schedule.JobState {
-	switch {
-	case meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete):
-		return schedule.Finished
-	case j.Held():
-		return schedule.Held
-	case j.Ended():
-		return schedule.Finished
-	case j.Admitted():
-		return schedule.Admitted
-	case j.Spec.Cancel != nil || j.DeletionTimestamp != nil:
-		return schedule.Cancelled
-	}
-	return schedule.Queued
 }
 
 // runs is the name of the job that a node reports to be at work on; empty for none.
@@ -311,28 +292,8 @@ func isReady(n *corev1.Node) bool {
 	return false
 }
 
-// PolicyOf is what the schedule takes of a policy: its spec with windows, why that is invalid, and its ledger. Expected is how long a
-// job takes about which too little is known. The simulation takes policies by it as the reconciler does, which keeps the calendar of
-// a spec from pass to pass.
-func PolicyOf(p *v1alpha1.RolloutPolicy, expected time.Duration) schedule.Policy {
-	return policyWith(p, newCalendar(p), expected)
+// policyOf is what the schedule takes of a policy, with the calendar that is kept from pass to pass.
+func (r *Reconciler) policyOf(p *v1alpha1.RolloutPolicy) schedule.Policy {
+	c := r.calendars.of(p)
+	return schedule.PolicyWith(p, c.Calendar, c.stopped, r.expected)
 }
-
-// policyWith is what the schedule takes of a policy whose calendar was made before.
-func policyWith(p *v1alpha1.RolloutPolicy, c calendar, expected time.Duration) schedule.Policy {
-	out := schedule.PoolOf(p)
-	out.Calendar, out.Stopped, out.Expected = c.Calendar, c.stopped, expected
-	var invalid string
-	if out.Plan, invalid = planOf(p); out.Stopped == "" {
-		out.Stopped = invalid
-	}
-	for _, t := range p.Spec.TopologyBudgets {
-		if t.MaxUnavailable != nil {
-			out.Topology = append(out.Topology, schedule.TopologyBudget{Key: t.TopologyKey, MaxUnavailable: *t.MaxUnavailable})
-		}
-	}
-	return out
-}
-
-// DefaultExpected is how long a job is expected to take while too little is known, unless the operator is told otherwise.
-const DefaultExpected = 30 * time.Minute

@@ -201,7 +201,7 @@ func (r *Reconciler) isUntold(j *v1alpha1.FirmwareJob) bool {
 
 // state is where a job stands, by the cache or by what this process wrote since.
 func (r *Reconciler) state(j *v1alpha1.FirmwareJob) schedule.JobState {
-	s := stateOf(j)
+	s := schedule.StateOf(j)
 	if last, ok := r.lastWritten(j); ok && (s == schedule.Queued || s == schedule.Cancelled) && last.status == metav1.ConditionTrue {
 		return schedule.Admitted
 	}

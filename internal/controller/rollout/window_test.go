@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/queue"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -140,7 +140,7 @@ func TestNoNodeAloneDecidesHowLongJobsAreExpectedToTake(t *testing.T) {
 
 // The last jobs are those that the API server was told last, whatever the clocks of their nodes say.
 func TestTheLastJobsAreNotThoseOfAClockThatRunsAhead(t *testing.T) {
-	var d rollout.Durations
+	var d schedule.Durations
 	spec := v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Devices: []v1alpha1.TaskDevice{{Model: "15b3:101d"}}}}
 	jobs := map[string]*v1alpha1.FirmwareJob{}
 	created := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)

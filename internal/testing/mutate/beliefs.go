@@ -6,7 +6,7 @@ func beliefs() []Mutant {
 		set       = "internal/quarantine/set.go"
 		report    = "internal/quarantine/report.go"
 		clearance = "pkg/plan/requested.go"
-		retry     = "internal/controller/planner/due.go"
+		retry     = "internal/due/updates.go"
 	)
 	return []Mutant{
 		{What: "the report of a job that was never admitted is believed", File: report, Old: "if !j.Admitted() {", New: "if j.Admitted() && !j.Admitted() {"},
@@ -26,7 +26,7 @@ func beliefs() []Mutant {
 		{What: "another job of the same name takes a report back", File: set, Old: " && !j.CreationTimestamp.After(r.Time.Time) {", New: " {"},
 		{What: "a request clears what failed under it", File: clearance, Old: "(under == nil || string(c) != *under)", New: "true"},
 		{What: "the removal of a request is one", File: clearance, Old: `c != "" && (`, New: `(`},
-		{What: "a pause after a failure is counted by the clock of the node", File: retry,
-			Old: "f.failed[j.UID].Add(", New: "j.Status.CompletionTime.Add("},
+		{What: "a pause after a failure is counted by the clock of the node", File: retry, Packages: []string{"internal/controller/planner"},
+			Old: "f.Failed[j.UID].Add(", New: "j.Status.CompletionTime.Add("},
 	}
 }

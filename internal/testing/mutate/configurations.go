@@ -2,7 +2,7 @@ package mutate
 
 // configurations are defects in who gets which settings in a cluster, and when.
 func configurations() []Mutant {
-	const index, due, failures = "internal/match/configuration.go", "internal/controller/planner/due.go", "internal/desired/failures.go"
+	const index, due, failures = "internal/match/configuration.go", "internal/due/updates.go", "internal/desired/failures.go"
 	const run = "Setting"
 	planner := []string{"internal/controller/planner"}
 	return []Mutant{
@@ -19,12 +19,12 @@ func configurations() []Mutant {
 			Old: "case c.Policy == v1alpha1.PolicyValidate:", New: "case c.Policy == \"-\":"},
 		{What: "what the daemon says of other settings is taken for these", File: "internal/desired/settings.go", Packages: []string{"internal/match"}, Run: run,
 			Old: "case is == nil || is.Digest != digest:", New: "case is == nil:"},
-		{What: "settings go with the first hop", File: due, Run: "Hop", Old: "case isLast && standing == desired.SettingsDue,", New: "case (is || isLast) && standing == desired.SettingsDue,"},
-		{What: "settings that firmware may reset do not go with it", File: due, Run: run,
+		{What: "settings go with the first hop", File: due, Packages: planner, Run: "Hop", Old: "case isLast && standing == desired.SettingsDue,", New: "case (is || isLast) && standing == desired.SettingsDue,"},
+		{What: "settings that firmware may reset do not go with it", File: due, Packages: planner, Run: run,
 			Old: "is && standing == desired.SettingsInForce", New: "isLast && standing == desired.SettingsFailed"},
-		{What: "settings that failed keep the firmware of their device", File: due, Run: run,
-			Old: "case firmware.lets(f.now) && !settings.lets(f.now):", New: "case firmware.lets(f.now) && settings.lets(f.now):"},
-		{What: "a queued job keeps settings that are declared otherwise", File: "internal/controller/planner/decide.go", Run: run,
+		{What: "settings that failed keep the firmware of their device", File: due, Packages: planner, Run: run,
+			Old: "case firmware.lets(f.Now) && !settings.lets(f.Now):", New: "case firmware.lets(f.Now) && settings.lets(f.Now):"},
+		{What: "a queued job keeps settings that are declared otherwise", File: "internal/due/decide.go", Packages: planner, Run: run,
 			Old: "a.Configuration == b.Configuration && ", New: ""},
 		{What: "a failure of settings speaks against the image", File: failures, Packages: planner, Run: run,
 			Old: "case j.FailedOnSettings(u.Name):", New: "case u.Name == \"\":"},

@@ -8,7 +8,7 @@ func queues() []Mutant {
 		{What: "a node that no limit refuses takes no room", File: room,
 			Old: "if _, again := q.entered[job]; !again {", New: "if _, again := q.entered[job]; again {"},
 		{What: "a full queue refuses the nodes of the open wave", File: act,
-			Old: "job != nil && (f.settings.InWave ||", New: "job != nil && (f.settings.InWave && job.Name == \"\" ||", Run: "Queue"},
+			Old: "job != nil && (f.Settings.InWave ||", New: "job != nil && (f.Settings.InWave && job.Name == \"\" ||", Run: "Queue"},
 		{What: "a policy whose spec is invalid queues its canaries", File: room, Old: "q.closed && !again {", New: "q.closed && again {",
 			Packages: []string{"internal/controller/planner"}, Run: "InvalidPolicy"},
 		{What: "the nodes of an invalid policy are queued by the default one", File: "internal/schedule/policy.go",

@@ -1,9 +1,7 @@
-package rollout
+package schedule
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -11,10 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 )
 
 const (
@@ -110,6 +106,36 @@ func (d *Durations) Expect(spec *v1alpha1.FirmwareJobSpec) time.Duration {
 	return t.expected
 }
 
+// Median is how long jobs that did the same took in the middle. Where there is none, it is that of the
+// model of its devices which takes longest, by jobs that updated nothing else. It is 0 where a model is not known.
+func (d *Durations) Median(spec *v1alpha1.FirmwareJobSpec) time.Duration {
+	if out := d.kinds[kindOf(spec)].median(); out > 0 || len(spec.Task.Devices) < 2 {
+		return out
+	}
+	longest := time.Duration(0)
+	for i := range spec.Task.Devices {
+		alone := v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Type: spec.Task.Type, Devices: spec.Task.Devices[i : i+1]}}
+		took := d.kinds[kindOf(&alone)].median()
+		if took == 0 {
+			return 0
+		}
+		longest = max(longest, took)
+	}
+	return longest
+}
+
+func (t *took) median() time.Duration {
+	if t == nil {
+		return 0
+	}
+	all := make([]time.Duration, len(t.samples))
+	for i, s := range t.samples {
+		all[i] = max(s.took, time.Second)
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
 func (t *took) expect() time.Duration {
 	slowest := slices.MaxFunc(t.samples, func(a, b sample) int {
 		return cmp.Or(cmp.Compare(a.took, b.took), strings.Compare(a.node, b.node))
@@ -139,73 +165,4 @@ func kindOf(spec *v1alpha1.FirmwareJobSpec) string {
 		out = append(out, task.Steps[i].Name)
 	}
 	return string(task.Type) + "\n" + strings.Join(out, "\n")
-}
-
-// calendar is what the windows of a policy in one generation come to.
-type calendar struct {
-	generation int64
-	*window.Calendar
-	// stopped says with the path of the field why they are invalid; empty when they are valid.
-	stopped string
-}
-
-// calendars keeps the calendars of the policies, because reading time zones and looking for openings costs more than a pass.
-type calendars map[types.UID]calendar
-
-func (c calendars) of(p *v1alpha1.RolloutPolicy) calendar {
-	if known, ok := c[p.UID]; ok && known.generation == p.Generation && p.UID != "" {
-		return known
-	}
-	out := newCalendar(p)
-	c[p.UID] = out
-	return out
-}
-
-func newCalendar(p *v1alpha1.RolloutPolicy) calendar {
-	out := calendar{generation: p.Generation}
-	var err error
-	if out.Calendar, err = calendarOf(&p.Spec); err != nil {
-		out.stopped = err.Error()
-	}
-	return out
-}
-
-// keep forgets the calendars of policies that are gone.
-func (c calendars) keep(policies map[string]*v1alpha1.RolloutPolicy) {
-	uids := map[types.UID]bool{}
-	for _, p := range policies {
-		uids[p.UID] = true
-	}
-	maps.DeleteFunc(c, func(uid types.UID, _ calendar) bool { return !uids[uid] })
-}
-
-// calendarOf reads the windows. The error starts with the path of the field that is wrong.
-func calendarOf(spec *v1alpha1.RolloutPolicySpec) (*window.Calendar, error) {
-	var allow, deny []window.Rule
-	for i := range spec.Windows {
-		w := &spec.Windows[i]
-		rule, err := ruleOf(w)
-		var field *window.FieldError
-		switch {
-		case errors.As(err, &field):
-			return nil, fmt.Errorf("spec.windows[%d].%w", i, err)
-		case err != nil:
-			return nil, fmt.Errorf("spec.windows[%d]: %w", i, err)
-		case w.Effect == v1alpha1.WindowDeny:
-			deny = append(deny, rule)
-		default:
-			allow = append(allow, rule)
-		}
-	}
-	if len(allow)+len(deny) == 0 {
-		return nil, nil
-	}
-	return window.New(allow, deny), nil
-}
-
-func ruleOf(w *v1alpha1.RolloutWindow) (window.Rule, error) {
-	if w.StartTime != nil && w.EndTime != nil {
-		return window.Once(w.Name, w.StartTime.Time, w.EndTime.Time)
-	}
-	return window.Recurring(w.Name, w.Schedule, w.Duration.Duration(0), w.TimeZone)
 }

@@ -1,4 +1,4 @@
-package planner
+package due
 
 import (
 	"cmp"
@@ -25,15 +25,15 @@ const (
 
 // due lists the updates of the node that are due now, and how long until another one is that waits after a failure; 0
 // when none does. An update that is queued already stays due while its device cannot be read.
-func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.TaskDevice, next time.Duration) {
-	for i := range f.devices {
-		d := &f.devices[i]
+func (f Facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.TaskDevice, next time.Duration) {
+	for i := range f.Devices {
+		d := &f.Devices[i]
 		u, is := f.next(d)
 		if !is || !isQueued(u, queued) && (!isObserved(d) || match.Unread(d)) {
 			continue
 		}
 		u, delay := f.without(d, u)
-		switch wait := delay.until.Sub(f.now); {
+		switch wait := delay.until.Sub(f.Now); {
 		case delay.untilAsked:
 		case wait > 0:
 			next = sooner(next, wait)
@@ -46,12 +46,12 @@ func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.TaskDevice
 
 // unqueued lists the updates that the node is to get and that no job of this reconciler does yet, in order: they are about to be queued,
 // are refused, or wait after a failure. One that waits for a person is none.
-func (f facts) unqueued(queued []v1alpha1.FirmwareJob) (out []schedule.Edge) {
-	if held := f.held(); held != nil && !f.retry.Clears(held.RetryInForce()) && (f.stillDesires(held) || slices.ContainsFunc(f.devices, f.isUnhealthy)) {
+func (f Facts) unqueued(queued []v1alpha1.FirmwareJob) (out []schedule.Edge) {
+	if held := f.held(); held != nil && !f.Retry.Clears(held.RetryInForce()) && (f.stillDesires(held) || slices.ContainsFunc(f.Devices, f.isUnhealthy)) {
 		return nil
 	}
-	for i := range f.devices {
-		d := &f.devices[i]
+	for i := range f.Devices {
+		d := &f.Devices[i]
 		u, is := f.next(d)
 		if !is || isQueued(u, queued) {
 			continue
@@ -61,7 +61,7 @@ func (f facts) unqueued(queued []v1alpha1.FirmwareJob) (out []schedule.Edge) {
 			continue
 		}
 		e := schedule.EdgeOfUpdate(&u)
-		e.Pinned = isPinned(u)
+		e.Pinned = IsPinned(u)
 		if at, found := slices.BinarySearchFunc(out, e, schedule.Edge.Compare); !found {
 			out = slices.Insert(out, at, e)
 		}
@@ -74,7 +74,7 @@ func (f facts) unqueued(queued []v1alpha1.FirmwareJob) (out []schedule.Edge) {
 // first, because nothing else would judge it before the node is back in service; then come the other updates of that job, and
 // what is queued already. Where the policy has waves, what pins select goes in a job of its own, and first: it must not wait for the waves
 // of the rest. A pin to what is halted waits for a person, so it goes last. On a held node what the held job updated does, because its retry passes waves and halts, and the rest would wait for its own.
-func (f facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, held *v1alpha1.FirmwareJob) []v1alpha1.TaskDevice {
+func (f Facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, held *v1alpha1.FirmwareJob) []v1alpha1.TaskDevice {
 	const failed, repeated, waiting, others = 0, 1, 2, 3
 	rank := func(u v1alpha1.TaskDevice) int {
 		switch {
@@ -89,15 +89,15 @@ func (f facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, 
 	}
 	byName := func(a, b v1alpha1.TaskDevice) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortFunc(due, func(a, b v1alpha1.TaskDevice) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), byName(a, b)) })
-	if f.settings.Waves {
+	if f.Settings.Waves {
 		apart := func(is func(v1alpha1.TaskDevice) bool) {
 			if slices.ContainsFunc(due, is) {
 				due = slices.DeleteFunc(due, func(u v1alpha1.TaskDevice) bool { return !is(u) })
 			}
 		}
 		if held == nil {
-			apart(func(u v1alpha1.TaskDevice) bool { return !isPinned(u) || !f.isHalted(u) })
-			apart(isPinned)
+			apart(func(u v1alpha1.TaskDevice) bool { return !IsPinned(u) || !f.isHalted(u) })
+			apart(IsPinned)
 		} else {
 			apart(func(u v1alpha1.TaskDevice) bool { return desired.UpdateFor(held, u.Name) != nil })
 		}
@@ -121,12 +121,12 @@ func (f facts) choose(due []v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob, 
 }
 
 // arraysOf are the redundant arrays that the device is a member of.
-func (f facts) arraysOf(device string) []string {
-	at := slices.IndexFunc(f.devices, func(d v1alpha1.NodeDevice) bool { return d.Name == device })
+func (f Facts) arraysOf(device string) []string {
+	at := slices.IndexFunc(f.Devices, func(d v1alpha1.NodeDevice) bool { return d.Name == device })
 	if at < 0 {
 		return nil
 	}
-	return f.devices[at].Status.Arrays
+	return f.Devices[at].Status.Arrays
 }
 
 // isObserved reports whether the daemon has seen the device's present spec. A daemon that has not may be down: a job would
@@ -148,13 +148,13 @@ func isQueued(u v1alpha1.TaskDevice, queued []v1alpha1.FirmwareJob) bool {
 // The conditions Blocked and Conflict are the decision of package match, carried on the object: they say what depends on
 // sources and on other templates, and the index of the fleet that decides it belongs to the template controller, which
 // writes them before the assignment they are about. Everything else follows from the facts in the status.
-func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.TaskDevice, is bool) {
+func (f Facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.TaskDevice, is bool) {
 	if d.Spec.Firmware == nil && d.Spec.Configuration == nil || d.Status.UniqueID == "" || d.DeletionTimestamp != nil ||
 		meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBlocked) ||
 		meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionConflict) {
 		return u, false
 	}
-	decision := plan.Decide(desired.Of(d.Spec.Firmware, f.retry), match.Facts(d))
+	decision := plan.Decide(desired.Of(d.Spec.Firmware, f.Retry), match.Facts(d))
 	if decision.Outcome.Due() {
 		digest := v1alpha1.Digest(decision.Digest.String())
 		if !f.isBad(d, digest) && !f.isBad(d, d.Spec.Firmware.Digest) { // a hop to a quarantined version is of no use
@@ -162,7 +162,7 @@ func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.TaskDevice, is bool) {
 		}
 	}
 	settings, isLast := d.Spec.Configuration.Digest(), is && decision.Version == inventory.NormalizeVersion(d.Spec.Firmware.Version)
-	switch standing := desired.StandingOf(d.Spec.Configuration, settings, d.Status.Configuration, f.retry); {
+	switch standing := desired.StandingOf(d.Spec.Configuration, settings, d.Status.Configuration, f.Retry); {
 	case f.isUnhealthy(*d) || f.isBad(d, settings):
 	case standing == desired.SettingsDue && !is:
 		u, is = settingsOnly(d, settings), true
@@ -180,37 +180,37 @@ func settingsOnly(d *v1alpha1.NodeDevice, settings v1alpha1.Digest) v1alpha1.Tas
 }
 
 // without is an update without the part that failed before and waits, and how long the whole waits where all of it does.
-func (f facts) without(d *v1alpha1.NodeDevice, u v1alpha1.TaskDevice) (v1alpha1.TaskDevice, retryDelay) {
+func (f Facts) without(d *v1alpha1.NodeDevice, u v1alpha1.TaskDevice) (v1alpha1.TaskDevice, retryDelay) {
 	if u.Configuration == "" || u.Digest == "" {
 		_, digest := u.Target()
 		return u, f.retryDelay(d, digest)
 	}
 	firmware, settings := f.retryDelay(d, u.Digest), f.retryDelay(d, u.Configuration)
 	switch {
-	case firmware.lets(f.now) && !settings.lets(f.now):
+	case firmware.lets(f.Now) && !settings.lets(f.Now):
 		u.Configuration = ""
 		return u, firmware
-	case !firmware.lets(f.now) && settings.lets(f.now) && d.Status.Configuration.State == v1alpha1.ConfigurationOutOfDate:
+	case !firmware.lets(f.Now) && settings.lets(f.Now) && d.Status.Configuration.State == v1alpha1.ConfigurationOutOfDate:
 		return settingsOnly(d, u.Configuration), settings
 	}
 	return u, firmware
 }
 
 // isBad reports whether the image is quarantined for the device's model.
-func (f facts) isBad(d *v1alpha1.NodeDevice, image v1alpha1.Digest) bool {
-	_, bad := f.bad.Blocks(image, d.Status.ModelKey(), f.settings.Pool)
+func (f Facts) isBad(d *v1alpha1.NodeDevice, image v1alpha1.Digest) bool {
+	_, bad := f.Bad.Blocks(image, d.Status.ModelKey(), f.Settings.Pool)
 	return bad
 }
 
 // isHalted reports whether the policy has halted what the update flashes.
-func (f facts) isHalted(u v1alpha1.TaskDevice) bool {
-	return slices.Contains(f.settings.Halted, schedule.EdgeOfUpdate(&u).Target)
+func (f Facts) isHalted(u v1alpha1.TaskDevice) bool {
+	return slices.Contains(f.Settings.Halted, schedule.EdgeOfUpdate(&u).Target)
 }
 
-// isPinned reports whether a pin selects the update.
-func isPinned(u v1alpha1.TaskDevice) bool { return u.Origin == v1alpha1.OriginPin }
+// IsPinned reports whether a pin selects the update.
+func IsPinned(u v1alpha1.TaskDevice) bool { return u.Origin == v1alpha1.OriginPin }
 
-func (f facts) updateTo(d *v1alpha1.NodeDevice, version string, image v1alpha1.Digest) v1alpha1.TaskDevice {
+func (f Facts) updateTo(d *v1alpha1.NodeDevice, version string, image v1alpha1.Digest) v1alpha1.TaskDevice {
 	u := v1alpha1.TaskDevice{
 		Name: d.Name, UniqueID: d.Status.UniqueID, Version: version, Digest: image,
 		Model: cmp.Or(d.Status.ModelKey(), v1alpha1.AnyModel),
@@ -242,13 +242,13 @@ const (
 )
 
 // retryDelay looks at the kept jobs that failed on that image for the device since the last retry that a person requested.
-func (f facts) retryDelay(d *v1alpha1.NodeDevice, image v1alpha1.Digest) retryDelay {
+func (f Facts) retryDelay(d *v1alpha1.NodeDevice, image v1alpha1.Digest) retryDelay {
 	var delay retryDelay
-	for failures, j := range desired.Failures(f.jobs, f.retry, d, image) {
+	for failures, j := range desired.Failures(f.Jobs, f.Retry, d, image) {
 		if j.Held() || j.Blames(d.Name) || !isPassing(j) {
 			return retryDelay{untilAsked: true}
 		}
-		delay.until = f.failed[j.UID].Add(RetryPause(failures))
+		delay.until = f.Failed[j.UID].Add(RetryPause(failures))
 	}
 	return delay
 }
