@@ -363,7 +363,7 @@ func TestThePageShowsWhatIsPrinted(t *testing.T) {
 func TestWhoMayNotReadIsToldWhichRoleMay(t *testing.T) {
 	env := apitest.New(t)
 	access := viewer(t, env, "")
-	for _, args := range [][]string{{"status"}, {"get"}, {"why", "gpu-1"}, {"exposure", "--all"}} {
+	for _, args := range [][]string{{"status"}, {"get"}, {"why", "gpu-1"}, {"exposure", "--all"}, {"report"}} {
 		out, said, code := shell(t, access, args...)
 		assert.Equal(t, 1, code)
 		assert.Empty(t, out)
@@ -375,7 +375,7 @@ func TestWhoMayNotReadIsToldWhichRoleMay(t *testing.T) {
 func TestAClusterWithoutTheProductIsSaid(t *testing.T) {
 	env := apitest.New(t)
 	require.NoError(t, env.Client.DeleteAllOf(t.Context(), &apiextensionsv1.CustomResourceDefinition{}))
-	for _, args := range [][]string{{"status"}, {"get"}, {"get", "--held"}, {"why", "gpu-1"}, {"why", "policy/gpu"}, {"exposure", "--all"}} {
+	for _, args := range [][]string{{"status"}, {"get"}, {"get", "--held"}, {"why", "gpu-1"}, {"why", "policy/gpu"}, {"exposure", "--all"}, {"report"}} {
 		require.EventuallyWithT(t, func(ct *assert.CollectT) { // the API server takes a moment to forget each definition
 			out, said, code := shell(t, env.ControlPlane.KubeconfigPath(), args...)
 			assert.Equal(ct, 1, code)

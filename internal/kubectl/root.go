@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +29,7 @@ const patience = 30 * time.Second
 // Run runs the command with the arguments. It returns the exit code: 0, or 1 where something went wrong, which is said on the error stream, 2
 // where a comparison found a difference, and 130 where the person interrupted it.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now}
+	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now, random: rand.Reader}
 	c := s.root()
 	c.SetArgs(args)
 	c.SetIn(s.In)
@@ -54,6 +55,7 @@ type session struct {
 	config *rest.Config
 	api    client.Client
 	now    func() time.Time
+	random io.Reader
 }
 
 func (s *session) root() *cobra.Command {
@@ -71,7 +73,7 @@ func (s *session) root() *cobra.Command {
 	_ = c.PersistentFlags().MarkHidden("namespace") // every kind is cluster-scoped
 	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand(),
 		s.retryCommand(), s.releaseCommand(), s.scanCommand(), s.pauseCommand(), s.resumeCommand(), s.stopCommand(), s.cancelCommand(), s.quarantineCommand(), s.waitCommand(), s.pinCommand(), s.unpinCommand(),
-		s.rollbackCommand(), s.restoreCommand(), s.backupCommand(), s.historyCommand(), s.diffCommand(), s.exposureCommand())
+		s.rollbackCommand(), s.restoreCommand(), s.backupCommand(), s.historyCommand(), s.diffCommand(), s.exposureCommand(), s.reportCommand())
 	return c
 }
 
