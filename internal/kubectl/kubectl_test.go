@@ -335,6 +335,19 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 		assert.Zero(t, code)
 		assert.Regexp(t, `(?m)^operator +v99\.0\.0 +1\ndaemon +sha256:1f +1\ndaemon +v0\.2\.0 +1$`, out)
 		assert.Equal(t, "The operator is of another major version than this command: take the command of that version.\n", said)
+
+		file := filepath.Join(t.TempDir(), "b.tar.gz")
+		out, said, code = shell(t, env.ControlPlane.KubeconfigPath(), "bundle", "-o", file)
+		assert.Zero(t, code, said)
+		assert.Equal(t, file+"\n", out)
+		assert.Regexp(t, "^Secrets were taken out .+\n$", said, "all may be read")
+		viewed := filepath.Join(t.TempDir(), "v.tar.gz")
+		_, said, code = shell(t, access, "bundle", "-o", viewed)
+		assert.Zero(t, code, said)
+		for _, missing := range []string{"nodes: user someone-node-firmware-viewer may not list nodes. Ask who administers the cluster for that right", "workloads/Pod: ", "events/objects: "} {
+			assert.Contains(t, said, "Not read: "+missing)
+		}
+		assert.FileExists(t, viewed)
 	})
 }
 
@@ -375,7 +388,7 @@ func TestWhoMayNotReadIsToldWhichRoleMay(t *testing.T) {
 func TestAClusterWithoutTheProductIsSaid(t *testing.T) {
 	env := apitest.New(t)
 	require.NoError(t, env.Client.DeleteAllOf(t.Context(), &apiextensionsv1.CustomResourceDefinition{}))
-	for _, args := range [][]string{{"status"}, {"get"}, {"get", "--held"}, {"why", "gpu-1"}, {"why", "policy/gpu"}, {"exposure", "--all"}, {"report"}} {
+	for _, args := range [][]string{{"status"}, {"get"}, {"get", "--held"}, {"why", "gpu-1"}, {"why", "policy/gpu"}, {"exposure", "--all"}, {"report"}, {"bundle", "-o", filepath.Join(t.TempDir(), "none")}} {
 		require.EventuallyWithT(t, func(ct *assert.CollectT) { // the API server takes a moment to forget each definition
 			out, said, code := shell(t, env.ControlPlane.KubeconfigPath(), args...)
 			assert.Equal(ct, 1, code)

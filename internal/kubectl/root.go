@@ -56,6 +56,8 @@ type session struct {
 	api    client.Client
 	now    func() time.Time
 	random io.Reader
+	// logs of pods; nil for those of the cluster.
+	logs podLogs
 }
 
 func (s *session) root() *cobra.Command {
@@ -73,7 +75,7 @@ func (s *session) root() *cobra.Command {
 	_ = c.PersistentFlags().MarkHidden("namespace") // every kind is cluster-scoped
 	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand(),
 		s.retryCommand(), s.releaseCommand(), s.scanCommand(), s.pauseCommand(), s.resumeCommand(), s.stopCommand(), s.cancelCommand(), s.quarantineCommand(), s.waitCommand(), s.pinCommand(), s.unpinCommand(),
-		s.rollbackCommand(), s.restoreCommand(), s.backupCommand(), s.historyCommand(), s.diffCommand(), s.exposureCommand(), s.reportCommand())
+		s.rollbackCommand(), s.restoreCommand(), s.backupCommand(), s.historyCommand(), s.diffCommand(), s.exposureCommand(), s.reportCommand(), s.bundleCommand())
 	return c
 }
 
