@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	aead.dev/minisign v0.3.0
+	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/Mellanox/maintenance-operator/api v0.3.0
 	github.com/agnivade/levenshtein v1.2.2
 	github.com/fluxcd/cli-utils v1.2.1

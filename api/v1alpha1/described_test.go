@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/cli"
+	"github.com/nodefirmware/node-firmware-operator/internal/sourcefile"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -23,12 +23,12 @@ func TestTakesDescribedSources(t *testing.T) {
 	require.NoError(t, os.WriteFile(raw, []byte("FIRMWARE"), 0o600))
 	images := "../../pkg/imageinfo/testdata/"
 	for _, file := range []string{raw, images + "fs3.bin", images + "fwupd.cab", images + "nic.pldm", images + "bios.cap"} {
-		options := cli.SourceOptions{}
+		options := sourcefile.Options{}
 		if file == raw {
 			options.Class = "Disk"
 		}
-		text, err := cli.DescribeSource(t.Context(), []string{file}, options)
-		require.ErrorIs(t, err, cli.ErrFillIn, "the URL at least")
+		text, err := sourcefile.Describe(t.Context(), []string{file}, options)
+		require.ErrorIs(t, err, sourcefile.ErrFillIn, "the URL at least")
 		object := &unstructured.Unstructured{}
 		require.NoError(t, yaml.UnmarshalStrict(text, &object.Object), "%s", text)
 		require.NoError(t, strict.Create(t.Context(), object, client.DryRunAll), "%s", text)

@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/daemon"
+	"github.com/nodefirmware/node-firmware-operator/internal/sourcefile"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 )
 
@@ -37,7 +38,7 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	c.AddCommand(runCommand(), jobCommand(), guardCommand(), discoverCommand(), settingsCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand(), toolCommand(), stateCommand(),
-		archiveCommand(), sourceCommand())
+		archiveCommand(), sourcefile.Command())
 	return c
 }
 
@@ -64,7 +65,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, cli.ErrFillIn):
+	case errors.Is(err, sourcefile.ErrFillIn):
 		return 2
 	case errors.Is(err, cli.ErrRebootPending):
 		return 3

@@ -85,6 +85,7 @@ func fleet(t testing.TB, devices int, patched *atomic.Int32) *httptest.Server {
 			{Name: "firmwaresources", SingularName: "firmwaresource", Kind: "FirmwareSource", Verbs: metav1.Verbs{"get", "list"}},
 			{Name: "firmwaretemplates", SingularName: "firmwaretemplate", Kind: "FirmwareTemplate", Verbs: metav1.Verbs{"get", "list"}},
 			{Name: "configurationtemplates", SingularName: "configurationtemplate", Kind: "ConfigurationTemplate", Verbs: metav1.Verbs{"get", "list"}},
+			{Name: "firmwarecatalogs", SingularName: "firmwarecatalog", Kind: "FirmwareCatalog", Verbs: metav1.Verbs{"get", "list"}},
 			{Name: "firmwarequarantines", SingularName: "firmwarequarantine", Kind: "FirmwareQuarantine", Verbs: metav1.Verbs{"get", "list"}}},
 	})
 	answer("/api/v1", metav1.APIResourceList{
@@ -93,10 +94,10 @@ func fleet(t testing.TB, devices int, patched *atomic.Int32) *httptest.Server {
 	})
 	nodes := corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}}
 	reports := v1alpha1.NodeFirmwareList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeFirmwareList"}}
-	for i := range devices / 8 {
+	for i := range (devices + 7) / 8 {
 		name := metav1.ObjectMeta{Name: fmt.Sprintf("gpu-%04d", i), Labels: map[string]string{"pool": "gpu"}}
 		nodes.Items = append(nodes.Items, corev1.Node{ObjectMeta: name, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}})
-		reports.Items = append(reports.Items, v1alpha1.NodeFirmware{ObjectMeta: name})
+		reports.Items = append(reports.Items, v1alpha1.NodeFirmware{ObjectMeta: name, Status: v1alpha1.NodeFirmwareStatus{Machine: &v1alpha1.Machine{Vendor: "Dell Inc.", Model: "PowerEdge R650"}}})
 	}
 	answer("/api/v1/nodes", nodes)
 	kinds := "/apis/" + v1alpha1.GroupVersion.String() + "/"
@@ -117,6 +118,13 @@ func fleet(t testing.TB, devices int, patched *atomic.Int32) *httptest.Server {
 		list.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(list.GetObjectKind().GroupVersionKind().Kind))
 		answer(kinds+kind, list)
 	}
+	one := device(0).Status
+	answer(kinds+"firmwarecatalogs", v1alpha1.FirmwareCatalogList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "FirmwareCatalogList"}, Items: []v1alpha1.FirmwareCatalog{{
+		ObjectMeta: metav1.ObjectMeta{Name: "dell-inc.poweredge-r650"}, Status: v1alpha1.FirmwareCatalogStatus{Components: []v1alpha1.CatalogComponent{{
+			Class: one.Class, Vendor: one.Vendor, Model: one.Model, PCIID: one.PCIID, SubsystemID: one.SubsystemID, BoardID: one.BoardID,
+			Running: []v1alpha1.CatalogRunning{{Version: one.Running(), Position: v1alpha1.PositionBehind, Issues: []string{"CVE-2026-1", "CVE-2026-2", "CVE-2026-3"}}},
+		}}},
+	}}})
 	var policies v1alpha1.RolloutPolicyList
 	for _, name := range []string{"a", "b"} {
 		p := v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Spec: v1alpha1.RolloutPolicySpec{State: v1alpha1.RolloutActive}}
@@ -248,21 +256,29 @@ func TestProgram(t *testing.T) {
 
 func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
-// BenchmarkGet: the whole program, against an API server that answers at once. Everything is read before the first line is printed, so the peak
-// is that of when the lines come.
+// BenchmarkGet: the whole program, for each verb that reads every device, against an API server that answers at once. Everything is read before
+// the first line is printed, so the peak is that of when the lines come.
 func BenchmarkGet(b *testing.B) {
 	path, devices := program(b), bench.Size(40_000, 1000)
 	server := fleet(b, devices, &atomic.Int32{})
+	for line, more := range map[string]int{"get": 1, "exposure --all -o name": 0, "report": 1, "report -o cyclonedx": 8} {
+		b.Run(line, func(b *testing.B) { measure(b, devices+more, path, server.URL, strings.Fields(line)...) })
+	}
+}
+
+// measure runs the program, which prints that many lines.
+func measure(b *testing.B, want int, path, server string, args ...string) {
 	highWater := regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 	peak := 0
 	var cpu time.Duration
 	for b.Loop() {
-		c := start(b, path, server.URL, "get")
+		c := start(b, path, server, args...)
 		out, err := c.StdoutPipe()
 		require.NoError(b, err)
 		require.NoError(b, c.Start())
 		lines := 0
-		for in := bufio.NewScanner(out); in.Scan(); lines++ {
+		in := bufio.NewScanner(out)
+		for in.Buffer(nil, 16<<20); in.Scan(); lines++ {
 			if lines%500 != 0 {
 				continue
 			}
@@ -274,8 +290,9 @@ func BenchmarkGet(b *testing.B) {
 				}
 			}
 		}
+		require.NoError(b, in.Err())
 		require.NoError(b, c.Wait())
-		require.Equal(b, devices+1, lines)
+		require.Equal(b, want, lines)
 		cpu += c.ProcessState.UserTime() + c.ProcessState.SystemTime()
 	}
 	b.ReportMetric(float64(peak)/1024, "peak-MiB")

@@ -35,13 +35,7 @@ func (s *session) getCommand() *cobra.Command {
 			"  kubectl firmware get --model 15b3:101d --version 22.39.1002 -o name",
 		ValidArgsFunction: s.completeNames("NodeDevice"),
 	}
-	classes := []string{string(v1alpha1.ClassBIOS), string(v1alpha1.ClassDisk), string(v1alpha1.ClassNIC), string(v1alpha1.ClassStorageController)}
-	c.Flags().StringVar(&f.class, "class", "", "devices of this class: "+strings.Join(classes, ", "))
-	_ = c.RegisterFlagCompletionFunc("class", cobra.FixedCompletions(classes, cobra.ShellCompDirectiveNoFileComp))
-	c.Flags().StringVar(&f.model, "model", "", "devices with these PCI ids, such as 15b3:101d, or with this in the name of their model")
-	c.Flags().StringVar(&f.version, "version", "", "devices that run this version")
-	c.Flags().StringVar(&f.node, "node", "", "devices of this node")
-	_ = c.RegisterFlagCompletionFunc("node", s.completeNames("NodeFirmware"))
+	s.selectFlags(c, &f)
 	c.Flags().BoolVar(&f.outOfDate, "out-of-date", false, "devices that do not run what a template or pin says")
 	c.Flags().BoolVar(&f.behind, "behind", false, "devices that run an older version than the newest that a catalog offers")
 	c.Flags().BoolVar(&f.vulnerable, "vulnerable", false, "devices whose version has a known vulnerability, as a catalog says")
@@ -52,12 +46,8 @@ func (s *session) getCommand() *cobra.Command {
 			args = args[1:]
 		}
 		f.names = args
-		if f.class != "" {
-			at := slices.IndexFunc(classes, func(known string) bool { return strings.EqualFold(known, f.class) })
-			if at < 0 {
-				return fmt.Errorf("--class %s: there is no such class; there are %s", f.class, strings.Join(classes, ", "))
-			}
-			f.class = classes[at]
+		if err := f.checkClass(); err != nil {
+			return err
 		}
 		api, err := s.connect()
 		if err != nil {
@@ -82,6 +72,31 @@ func (s *session) getCommand() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+var deviceClasses = []string{string(v1alpha1.ClassBIOS), string(v1alpha1.ClassDisk), string(v1alpha1.ClassNIC), string(v1alpha1.ClassStorageController)}
+
+// selectFlags are those that choose devices by what they are, for every verb about devices.
+func (s *session) selectFlags(c *cobra.Command, f *getOptions) {
+	c.Flags().StringVar(&f.class, "class", "", "devices of this class: "+strings.Join(deviceClasses, ", "))
+	_ = c.RegisterFlagCompletionFunc("class", cobra.FixedCompletions(deviceClasses, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVar(&f.model, "model", "", "devices with these PCI ids, such as 15b3:101d, or with this in the name of their model")
+	c.Flags().StringVar(&f.version, "version", "", "devices that run this version")
+	c.Flags().StringVar(&f.node, "node", "", "devices of this node")
+	_ = c.RegisterFlagCompletionFunc("node", s.completeNames("NodeFirmware"))
+}
+
+// checkClass spells the class as the API does.
+func (f *getOptions) checkClass() error {
+	if f.class == "" {
+		return nil
+	}
+	at := slices.IndexFunc(deviceClasses, func(known string) bool { return strings.EqualFold(known, f.class) })
+	if at < 0 {
+		return fmt.Errorf("--class %s: there is no such class; there are %s", f.class, strings.Join(deviceClasses, ", "))
+	}
+	f.class = deviceClasses[at]
+	return nil
 }
 
 // found are devices with how they stand.

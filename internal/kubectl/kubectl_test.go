@@ -174,6 +174,7 @@ func fleet(t *testing.T, c client.Client) {
 		Spec:       v1alpha1.FirmwareCatalogSpec{Machine: v1alpha1.CatalogMachine{Vendor: "dell-inc", Model: "poweredge-r650"}},
 		Status: v1alpha1.FirmwareCatalogStatus{
 			ObservedGeneration: 1, Nodes: 4, Devices: v1alpha1.CatalogDevices{Total: 5, Behind: 3},
+			Providers: []v1alpha1.CatalogProviderStatus{{Name: "lvfs", LastDiscoveryTime: &at}, {Name: "ours", Reason: v1alpha1.ReasonDownloadFailed}},
 			Components: []v1alpha1.CatalogComponent{
 				{Class: v1alpha1.ClassNIC, Vendor: "Mellanox", Model: "ConnectX-6 Dx", PCIID: "15b3:101d",
 					Versions: []v1alpha1.CatalogVersion{{Version: "22.41.1000", Provider: "lvfs"}},
@@ -245,7 +246,12 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 			"why gpu-2", "why gpu-4", "why gpu-1", "why device/gpu-2-nic", "why gpu-4-nic", "why job/gpu-3-1a2b3c4d", "why policy/gpu", "why source/cx6dx-2241", "why fws/cx6dx-2241",
 			"why " + quarantine, "why catalog/dell-inc.poweredge-r650", "why template/gpu", "why nodedevice.nodefirmware.io/gpu-3-nic",
 		},
+		"exposure": {
+			"exposure CVE-2026-1234", "exposure --all -o wide", "exposure cve-2026-1234 CVE-1999-0001 --node gpu-3", "exposure CVE-1999-0001", "exposure --all --class Disk",
+			"exposure --all --model 15b3:101d -o name", "exposure CVE-1999-0001 -o name",
+		},
 		"wrong": {
+			"exposure", "exposure --all CVE-2026-1234", "exposure --all --node gpu-11", "exposure --all -o xml",
 			"why gpu2", "why xyzzyxyzzy", "why policy/gpuu", "why cow/gpu", "why", "get gpu-1-nik", "get --node gpu-11", "get --class gpu", "get -o xml", "status now",
 		},
 	} {
@@ -284,6 +290,8 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 			"why gpu-2 -o jsonpath={.kind}:{.reason}:{.next[0].purpose}":         "Explanation:Unhealthy:To try again",
 			"status -o jsonpath={.kind}:{.pools[0].held}:{.versions[*].running}": "FleetStatus:1:GDC5602Q 22.39.2048 22.41.1000",
 			"version --client -o jsonpath={.client}":                             version.Current(),
+
+			"exposure --all -o jsonpath={.kind}:{.exposed[0].devices[*]}:{.exposed[0].fixedIn}:{.untold}:{.catalogs[0].providers[0].name}": "Exposure:gpu-2-nic gpu-3-nic gpu-4-nic:22.41.1000:2:lvfs",
 		} {
 			out, said, code := shell(t, access, strings.Fields(command)...)
 			assert.Zero(t, code, said)
@@ -308,6 +316,7 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 			"pause ":          {"gpu"},
 			"pin gpu-1":       {"gpu-1-disk", "gpu-1-nic"},
 			"pin --source ":   {"cx6dx-2241"},
+			"exposure CVE":    {"CVE-2026-1234"},
 
 			"quarantine lift 3":        {quarantined},
 			"release gpu-2 --dry-run ": {"none", "server"},
@@ -333,13 +342,26 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 		assert.Zero(t, code)
 		assert.Regexp(t, `(?m)^operator +v99\.0\.0 +1\ndaemon +sha256:1f +1\ndaemon +v0\.2\.0 +1$`, out)
 		assert.Equal(t, "The operator is of another major version than this command: take the command of that version.\n", said)
+
+		file := filepath.Join(t.TempDir(), "b.tar.gz")
+		out, said, code = shell(t, env.ControlPlane.KubeconfigPath(), "bundle", "-o", file)
+		assert.Zero(t, code, said)
+		assert.Equal(t, file+"\n", out)
+		assert.Regexp(t, "^Secrets were taken out .+\n$", said, "all may be read")
+		viewed := filepath.Join(t.TempDir(), "v.tar.gz")
+		_, said, code = shell(t, access, "bundle", "-o", viewed)
+		assert.Zero(t, code, said)
+		for _, missing := range []string{"nodes: user someone-node-firmware-viewer may not list nodes. Ask who administers the cluster for that right", "workloads/Pod: ", "events/objects: "} {
+			assert.Contains(t, said, "Not read: "+missing)
+		}
+		assert.FileExists(t, viewed)
 	})
 }
 
 // TestThePageShowsWhatIsPrinted: each command of docs/kubectl-firmware.md with its output is in the files that the test above compares.
 func TestThePageShowsWhatIsPrinted(t *testing.T) {
 	var printed strings.Builder
-	for _, file := range []string{"status", "get", "why", "wrong", "stop", "held", "retry", "wait", "pin", "history"} {
+	for _, file := range []string{"status", "get", "why", "exposure", "wrong", "stop", "held", "retry", "wait", "pin", "history"} {
 		text, err := os.ReadFile("testdata/" + file + ".golden")
 		require.NoError(t, err)
 		printed.Write(text)
@@ -355,13 +377,13 @@ func TestThePageShowsWhatIsPrinted(t *testing.T) {
 			assert.Contains(t, all, "$ kubectl "+command+"\n", "block %d", i)
 		}
 	}
-	assert.Equal(t, 13, shown)
+	assert.Equal(t, 15, shown)
 }
 
 func TestWhoMayNotReadIsToldWhichRoleMay(t *testing.T) {
 	env := apitest.New(t)
 	access := viewer(t, env, "")
-	for _, args := range [][]string{{"status"}, {"get"}, {"why", "gpu-1"}} {
+	for _, args := range [][]string{{"status"}, {"get"}, {"why", "gpu-1"}, {"exposure", "--all"}, {"report"}} {
 		out, said, code := shell(t, access, args...)
 		assert.Equal(t, 1, code)
 		assert.Empty(t, out)
@@ -373,7 +395,7 @@ func TestWhoMayNotReadIsToldWhichRoleMay(t *testing.T) {
 func TestAClusterWithoutTheProductIsSaid(t *testing.T) {
 	env := apitest.New(t)
 	require.NoError(t, env.Client.DeleteAllOf(t.Context(), &apiextensionsv1.CustomResourceDefinition{}))
-	for _, args := range [][]string{{"status"}, {"get"}, {"get", "--held"}, {"why", "gpu-1"}, {"why", "policy/gpu"}} {
+	for _, args := range [][]string{{"status"}, {"get"}, {"get", "--held"}, {"why", "gpu-1"}, {"why", "policy/gpu"}, {"exposure", "--all"}, {"report"}, {"bundle", "-o", filepath.Join(t.TempDir(), "none")}} {
 		require.EventuallyWithT(t, func(ct *assert.CollectT) { // the API server takes a moment to forget each definition
 			out, said, code := shell(t, env.ControlPlane.KubeconfigPath(), args...)
 			assert.Equal(ct, 1, code)

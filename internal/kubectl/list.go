@@ -19,9 +19,16 @@ const pageSize = 500
 
 // each calls do for every object of a kind that has those fields, a page at a time, while the next page is on its way.
 func each[O client.Object](ctx context.Context, c client.Reader, list client.ObjectList, fieldsAre fields.Set, do func(O) error) error {
+	return eachOf(ctx, c, list, client.ListOptions{FieldSelector: selector(fieldsAre)}, do)
+}
+
+// eachOf does so for those that the options select.
+func eachOf[O client.Object](ctx context.Context, c client.Reader, list client.ObjectList, chosen client.ListOptions, do func(O) error) error {
 	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		page := list.DeepCopyObject().(client.ObjectList)
-		return page, c.List(ctx, page, &client.ListOptions{Raw: &o, Limit: o.Limit, Continue: o.Continue, FieldSelector: selector(fieldsAre)})
+		chosen := chosen
+		chosen.Raw, chosen.Limit, chosen.Continue = &o, o.Limit, o.Continue
+		return page, c.List(ctx, page, &chosen)
 	})
 	p.PageSize, p.PageBufferSize = pageSize, 2
 	return p.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {

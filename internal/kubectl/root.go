@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/sourcefile"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 )
 
@@ -26,9 +28,9 @@ import (
 const patience = 30 * time.Second
 
 // Run runs the command with the arguments. It returns the exit code: 0, or 1 where something went wrong, which is said on the error stream, 2
-// where a comparison found a difference, and 130 where the person interrupted it.
+// where a comparison found a difference or a person has to fill in what was printed, and 130 where the person interrupted it.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now}
+	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now, random: rand.Reader}
 	c := s.root()
 	c.SetArgs(args)
 	c.SetIn(s.In)
@@ -44,6 +46,9 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 		return 2
 	}
 	s.say("Error: %s", s.explain(err))
+	if errors.Is(err, sourcefile.ErrFillIn) {
+		return 2
+	}
 	return 1
 }
 
@@ -54,6 +59,9 @@ type session struct {
 	config *rest.Config
 	api    client.Client
 	now    func() time.Time
+	random io.Reader
+	// logs of pods; nil for those of the cluster.
+	logs podLogs
 }
 
 func (s *session) root() *cobra.Command {
@@ -71,7 +79,7 @@ func (s *session) root() *cobra.Command {
 	_ = c.PersistentFlags().MarkHidden("namespace") // every kind is cluster-scoped
 	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand(),
 		s.retryCommand(), s.releaseCommand(), s.scanCommand(), s.pauseCommand(), s.resumeCommand(), s.stopCommand(), s.cancelCommand(), s.quarantineCommand(), s.waitCommand(), s.pinCommand(), s.unpinCommand(),
-		s.rollbackCommand(), s.restoreCommand(), s.backupCommand(), s.historyCommand(), s.diffCommand(), s.planCommand())
+		s.rollbackCommand(), s.restoreCommand(), s.backupCommand(), s.historyCommand(), s.diffCommand(), s.planCommand(), s.exposureCommand(), s.reportCommand(), s.bundleCommand(), sourcefile.Command())
 	return c
 }
 

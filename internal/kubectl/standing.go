@@ -10,6 +10,7 @@ import (
 
 // standings say how devices stand to what catalogs offer: what the operator found, by machine model, component and version.
 type standings struct {
+	catalogs  []*v1alpha1.FirmwareCatalog
 	byMachine map[string]map[v1alpha1.ComponentKey]*v1alpha1.CatalogComponent
 	// machineOf names the catalog of each node that has one.
 	machineOf map[string]string
@@ -21,7 +22,7 @@ func standingsOf(ctx context.Context, api client.Reader) (*standings, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &standings{byMachine: map[string]map[v1alpha1.ComponentKey]*v1alpha1.CatalogComponent{}, machineOf: map[string]string{}}
+	out := &standings{catalogs: catalogs, byMachine: map[string]map[v1alpha1.ComponentKey]*v1alpha1.CatalogComponent{}, machineOf: map[string]string{}}
 	for _, c := range catalogs {
 		components := map[v1alpha1.ComponentKey]*v1alpha1.CatalogComponent{}
 		for i := range c.Status.Components {

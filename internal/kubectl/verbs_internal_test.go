@@ -55,13 +55,20 @@ func world(t *testing.T, wrong interceptor.Funcs, objects ...client.Object) clie
 		return nil
 	}
 	return fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).WithReturnManagedFields().WithInterceptorFuncs(wrong).
+		WithIndex(&corev1.Event{}, "involvedObject.apiVersion", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.APIVersion} }).
 		WithIndex(&v1alpha1.NodeDevice{}, "spec.nodeName", node).WithIndex(&v1alpha1.FirmwareJob{}, "spec.nodeName", node).Build()
 }
 
 // types is a person who types a command.
 func types(ctx context.Context, api client.Client, args ...string) (out, said string, err error) {
 	var stdout, stderr bytes.Buffer
-	s := &session{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &stdout, ErrOut: &stderr}, flags: genericclioptions.NewConfigFlags(true), api: api, now: anna.now.Local}
+	logs := func(context.Context, string, string, *corev1.PodLogOptions) (io.ReadCloser, error) {
+		return nil, errors.New("no kubelet answers")
+	}
+	if has, is := api.(interface{ podLogs() podLogs }); is {
+		logs = has.podLogs()
+	}
+	s := &session{logs: logs, IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &stdout, ErrOut: &stderr}, flags: genericclioptions.NewConfigFlags(true), api: api, now: anna.now.Local, random: strings.NewReader(strings.Repeat("7", 16))}
 	c := s.root()
 	c.SetArgs(args)
 	c.SetOut(io.Discard)
@@ -330,7 +337,7 @@ func TestAPinThatCouldNotBeFlashed(t *testing.T) {
 // Where nobody reads on, what was agreed to is done all the same, and its events are there.
 func TestWhatWasAgreedToIsDoneWhereNobodyReadsOn(t *testing.T) {
 	api := world(t, interceptor.Funcs{}, policyNamed("a", v1alpha1.RolloutActive), policyNamed("b", v1alpha1.RolloutActive))
-	s := &session{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: closedPipe{}, ErrOut: io.Discard}, flags: genericclioptions.NewConfigFlags(true), api: api, now: anna.now.Local}
+	s := &session{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: closedPipe{}, ErrOut: io.Discard}, flags: genericclioptions.NewConfigFlags(true), api: api, now: anna.now.Local, random: strings.NewReader(strings.Repeat("7", 16))}
 	c := s.root()
 	c.SetArgs([]string{"stop", "--yes"})
 	c.SetErr(io.Discard)

@@ -96,9 +96,14 @@ func (s *session) running(ctx context.Context) ([]PodsVersion, error) {
 	if err := api.List(ctx, &pods, client.MatchingLabels{nameLabel: productName}); err != nil {
 		return nil, err
 	}
+	return versionsOf(pods.Items), nil
+}
+
+// versionsOf counts pods by component and version.
+func versionsOf(pods []corev1.Pod) []PodsVersion {
 	count := map[PodsVersion]int{}
-	for i := range pods.Items {
-		if p := &pods.Items[i]; len(p.Spec.Containers) > 0 {
+	for i := range pods {
+		if p := &pods[i]; len(p.Spec.Containers) > 0 {
 			count[PodsVersion{Component: p.Labels[componentLabel], Version: tagOf(p.Spec.Containers[0].Image)}]++
 		}
 	}
@@ -110,7 +115,7 @@ func (s *session) running(ctx context.Context) ([]PodsVersion, error) {
 	slices.SortFunc(out, func(a, b PodsVersion) int {
 		return cmp.Or(-cmp.Compare(a.Component, b.Component), cmp.Compare(a.Version, b.Version))
 	})
-	return out, nil
+	return out
 }
 
 // tagOf is the tag of an image, or its digest where it has none.

@@ -19,8 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/pause"
 )
@@ -271,7 +269,7 @@ type eager struct {
 func (e *eager) Write(p []byte) (int, error) {
 	n, err := e.File.Write(p)
 	if e.size += int64(n); e.size-e.asked >= eagerAfter {
-		_ = unix.SyncFileRange(int(e.Fd()), e.asked, e.size-e.asked, unix.SYNC_FILE_RANGE_WRITE)
+		writeEarly(e.File, e.asked, e.size-e.asked)
 		e.asked = e.size
 	}
 	return n, err

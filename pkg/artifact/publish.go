@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -132,7 +131,7 @@ func replaceDir(next, dir string, exchange func(a, b string) error) error {
 	switch err := exchange(next, dir); {
 	case err == nil:
 		return os.RemoveAll(next)
-	case !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EOPNOTSUPP):
+	case !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported):
 		return err
 	}
 	old := dir + ".old"
@@ -142,9 +141,9 @@ func replaceDir(next, dir string, exchange func(a, b string) error) error {
 	return errors.Join(os.Rename(next, dir), os.RemoveAll(old))
 }
 
-// exchange exchanges two directories of one file system in one step (renameat2(2), RENAME_EXCHANGE).
+// exchange exchanges two directories of one file system in one step.
 func (s *Store) exchange(a, b string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+	err := exchangeDirs(a, b)
 	s.changes()
 	return err
 }

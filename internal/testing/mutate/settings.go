@@ -51,7 +51,7 @@ func settings() []Mutant {
 			Old: "if x.lookForDrift(ctx); ctx.Err() != nil {", New: "if x.lookForDrift(ctx); ctx.Err() == context.DeadlineExceeded {"},
 		{What: "what a job gave a device drifts on", File: "internal/node/engine/remember.go", Packages: tests, Run: "Drift",
 			Old: "d.Drift = notGiven(d.Drift, u) })", New: "d.Drift = notGiven(d.Drift, journal.Update{}) })"},
-		{What: "what a drain would move is refused before it", File: engine, Packages: tests, Run: "InUse", Old: "case is && rejected.InUse:", New: "case !is && rejected.InUse:"},
+		{What: "what a drain would move is refused before it", File: engine, Packages: tests, Run: "InUse", Old: "case is && rejected.InUse && x.drains():", New: "case !is && rejected.InUse && x.drains():"},
 		{What: "a drain is taken to move a bond", File: "pkg/driver/pci/use.go", Old: "movable && elsewhere", New: "movable || elsewhere"},
 		{What: "firmware is written on a node in service", File: "pkg/step/host.go", Packages: tests, Run: "Quiet", Old: "if u.Version != \"\" || !dev.answers()", New: "if !dev.answers()"},
 		{What: "a node in service is held", File: "pkg/step/apply.go", Packages: tests, Run: "Quiet", Old: "held.Held = !r.InService", New: "held.Held = true"},

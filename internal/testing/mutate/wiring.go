@@ -43,7 +43,7 @@ func wirings() []Mutant {
 		image(daemon("the operator permits a downgrade", "internal/match/decision.go", "TestOnlyWhatAPersonWantsIsFlashed", "a.Policy == b.Policy && a.Downgrade == b.Downgrade", "a.Policy == b.Policy"), "internal/node/job"),
 		daemon("a template for other nodes counts", "internal/node/job/wish.go", "TestOnlyWhatAPersonWantsIsFlashed", "return t.ChoosesLabels(w.labels) && ", "return "),
 		daemon("settings that nobody declares are written", "internal/node/job/decide.go", "TestOnlyWhatAPersonWantsIsSet", `f.wishes.unconfigured(d); why != ""`, `f.wishes.unconfigured(d); why == "?"`),
-		daemon("every device is asked for its parameters", "internal/node/discovery/settings.go", "TestAsksForParametersWhereSettingsAreDesired", "if device.Err != nil || want == nil && !drifted[device.UniqueID] {", "if want = cmp.Or(want, new(v1alpha1.DesiredConfiguration)); device.Err != nil {"),
+		daemon("every device is asked for its parameters", "internal/node/discovery/settings.go", "TestAsksForParametersWhereSettingsAreDesired", "if device.Err != nil || want == nil && len(drifted[device.UniqueID]) == 0 {", "if want = cmp.Or(want, new(v1alpha1.DesiredConfiguration)); device.Err != nil {"),
 		daemon("pins of another machine count", "internal/node/job/wish.go", "TestOnlyWhatAPersonWantsIsFlashed", `OtherMachine(&w.node) != "" {`, `OtherMachine(&w.node) == "?" {`),
 		daemon("a template beats a pin", "internal/node/job/wish.go", "TestOnlyWhatAPersonWantsIsFlashed", "len(pins) > 0 {", "len(pins) > 99 {"),
 		operator("there are no metrics by default", flags, "TestFlags", `"metrics-bind-address", ":8443"`, `"metrics-bind-address", "0"`),

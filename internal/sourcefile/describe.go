@@ -1,4 +1,4 @@
-package cli
+package sourcefile
 
 import (
 	"bytes"
@@ -21,8 +21,10 @@ import (
 // ErrFillIn is what an error matches when a FirmwareSource was written of which a person has to fill in something.
 var ErrFillIn = errors.New("fill in what is marked FILL IN")
 
-// SourceOptions are what a person says of files that the files do not say.
-type SourceOptions struct {
+// Options are what a person says of files that the files do not say.
+type Options struct {
+	// Program is the command that a person typed, for a comment.
+	Program string
 	// Name of the FirmwareSource; empty for one made of the first file's.
 	Name string
 	// URL where the operator fetches the file. One that ends in a slash is where all the files are. Empty for a placeholder.
@@ -43,9 +45,9 @@ const (
 	mostFiles, mostImages, mostIDs, mostText = 64, 64, 64, 128
 )
 
-// DescribeSource writes the FirmwareSource of the files, with comments for people. The error matches ErrFillIn where what is written is valid, but a
+// Describe writes the FirmwareSource of the files, with comments for people. The error matches ErrFillIn where what is written is valid, but a
 // person has to fill in something; otherwise nothing is to be written.
-func DescribeSource(ctx context.Context, files []string, o SourceOptions) ([]byte, error) {
+func Describe(ctx context.Context, files []string, o Options) ([]byte, error) {
 	classes := []string{string(inventory.NIC), string(inventory.StorageController), string(inventory.Disk), string(inventory.BIOS)}
 	switch {
 	case o.Class != "" && !slices.Contains(classes, o.Class):
@@ -66,8 +68,8 @@ func DescribeSource(ctx context.Context, files []string, o SourceOptions) ([]byt
 		}
 	}
 	name := cmp.Or(o.Name, objectName(filepath.Base(files[0])))
-	out := fmt.Appendf(nil, "# Written by firmware-daemon source. Lines with FILL IN need a person; see docs/kinds/firmwaresource.md.\n"+
-		"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata:\n  name: %s\nspec:\n  files:\n%s", quoted(name), w.text.Bytes())
+	out := fmt.Appendf(nil, "# Written by %s. Lines with FILL IN need a person; see docs/kinds/firmwaresource.md.\n"+
+		"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata:\n  name: %s\nspec:\n  files:\n%s", o.Program, quoted(name), w.text.Bytes())
 	if w.missing > 0 {
 		return out, fmt.Errorf("describe source: %d places need a person: %w, and the source can be applied", w.missing, ErrFillIn)
 	}
@@ -76,7 +78,7 @@ func DescribeSource(ctx context.Context, files []string, o SourceOptions) ([]byt
 
 // sourceWriter writes the files of a FirmwareSource.
 type sourceWriter struct {
-	options SourceOptions
+	options Options
 	text    bytes.Buffer
 	missing int
 }

@@ -1,16 +1,16 @@
-package main
+package sourcefile
 
 import (
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 )
 
-func sourceCommand() *cobra.Command {
-	var o cli.SourceOptions
+// Command is the verb that prints the FirmwareSource of files, of every program that has it. Its error matches ErrFillIn where a person has to fill in
+// something, for which the program ends with 2.
+func Command() *cobra.Command {
+	var o Options
 	c := &cobra.Command{
 		Use:   "source FILE...",
 		Short: "Write the FirmwareSource of a vendor's files",
@@ -19,8 +19,9 @@ func sourceCommand() *cobra.Command {
 			"Exit code 0: the source is complete. 2: it is valid, and a person has to fill in what is marked FILL IN. 1: nothing was written.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
-			text, err := cli.DescribeSource(c.Context(), files, o)
-			if err != nil && !errors.Is(err, cli.ErrFillIn) {
+			o.Program = c.CommandPath()
+			text, err := Describe(c.Context(), files, o)
+			if err != nil && !errors.Is(err, ErrFillIn) {
 				return err
 			}
 			if _, failed := c.OutOrStdout().Write(text); failed != nil {

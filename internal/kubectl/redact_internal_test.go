@@ -1,0 +1,55 @@
+package kubectl
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTextsLoseTheirSecrets(t *testing.T) {
+	for in, want := range map[string]string{
+		"fetch https://anna:hunter2@fw.example.com/a.bin: 404":                          "fetch https://REDACTED@fw.example.com/a.bin: 404",
+		"fetch https://hunter2@fw.example.com/a.bin?sig=hunter2&x=1 failed":             "fetch https://REDACTED@fw.example.com/a.bin?REDACTED failed",
+		"https://fw.example.com/#access_token=hunter2":                                  "https://fw.example.com/#REDACTED",
+		"oci://fw.example.com/nic@sha256:3b3b":                                          "oci://fw.example.com/nic@sha256:3b3b",
+		"Authorization: Bearer hunter2hunter2":                                          "Authorization: REDACTED REDACTED",
+		"sent bearer hunter2hunter2 to it":                                              "sent bearer REDACTED to it",
+		"eyJhbGciOi.eyJzdWIi.c2ln is expired":                                           "REDACTED is expired",
+		"AKIAABCDEFGHIJKLMNOP and ghp_0123456789abcdef0123":                             "REDACTED and REDACTED",
+		`"password":"hunter2","user":"anna"`:                                            `"password":REDACTED,"user":"anna"`,
+		`msg="x" API_KEY=hunter2 n=1`:                                                   `msg="x" API_KEY=REDACTED n=1`,
+		`{"msg":"got {\"token\":\"hunter2\"}"}`:                                         `{"msg":"got {\"token\":REDACTED}"}`,
+		`"secretRef":{"name":"mirror"}, --firmware-password-file=/etc/fw/pw`:            `"secretRef":{"name":"mirror"}, --firmware-password-file=/etc/fw/pw`,
+		`"password":"a\"hunter2","b":1`:                                                 `"password":REDACTED,"b":1`,
+		`"msg":"{\"password\":\"a\\\"hunter2\",\"b\":1}"`:                               `"msg":"{\"password\":REDACTED,\"b\":1}"`,
+		"ran tool --admin-password hunter2 --force":                                     "ran tool --admin-password REDACTED --force",
+		"curl -u anna:hunter2 fw.example.com":                                           "curl -u REDACTED fw.example.com",
+		"-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----\nrest": "REDACTED\nrest",
+		"-----BEGIN PRIVATE KEY-----\nhunter2":                                          "REDACTED",
+		"hunter2\n-----END PRIVATE KEY-----\nrest":                                      "REDACTED\nrest",
+		"Runs 22.41.1000 as desired.":                                                   "Runs 22.41.1000 as desired.",
+	} {
+		assert.Equal(t, want, redactText(in))
+	}
+}
+
+func TestObjectsLoseTheirSecrets(t *testing.T) {
+	var o map[string]any
+	require.NoError(t, json.Unmarshal([]byte(`{
+		"metadata": {"name": "x", "managedFields": [{"manager": "hunter2"}], "annotations": {
+			"kubectl.kubernetes.io/last-applied-configuration": "hunter2", "nodefirmware.io/settings": "kept", "nodefirmware.io/at": "https://a:hunter2@kept.example.com"}},
+		"spec": {"password": "hunter2", "credentials": {"pass": "hunter2", "in": [{"x": "hunter2"}]}, "tokens": ["hunter2"], "secretRef": {"name": "kept"}, "secretName": "kept", "n": 3,
+			"parameters": [{"name": "AdminPassword", "value": "hunter2", "current": "hunter2"}, {"name": "SriovVFs", "value": "kept"}],
+			"containers": [{"image": "kept", "env": [{"name": "A", "value": "hunter2"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "kept"}}}],
+				"args": ["run", "--kept=1", "--token=hunter2", "--password", "hunter2", "--key-file=kept", 3, "--user", "hunter2", "--proxy=http://u:hunter2@kept"],
+				"livenessProbe": {"httpGet": {"httpHeaders": [{"name": "X", "value": "hunter2"}]}}}]}}`), &o))
+	redact(o)
+	text, err := json.Marshal(o)
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), "hunter2")
+	assert.Equal(t, 10, strings.Count(string(text), "kept"), string(text))
+	assert.NotContains(t, string(text), "managedFields")
+}
