@@ -15,7 +15,7 @@ func TestTextsLoseTheirSecrets(t *testing.T) {
 		"fetch https://hunter2@fw.example.com/a.bin?sig=hunter2&x=1 failed":             "fetch https://REDACTED@fw.example.com/a.bin?REDACTED failed",
 		"https://fw.example.com/#access_token=hunter2":                                  "https://fw.example.com/#REDACTED",
 		"oci://fw.example.com/nic@sha256:3b3b":                                          "oci://fw.example.com/nic@sha256:3b3b",
-		"Authorization: Bearer hunter2hunter2":                                          "Authorization: REDACTED REDACTED",
+		"Authorization: Bearer hunter2hunter2":                                          "Authorization: REDACTED REDACTED", //nolint:dupword // both words of the header are taken out
 		"sent bearer hunter2hunter2 to it":                                              "sent bearer REDACTED to it",
 		"eyJhbGciOi.eyJzdWIi.c2ln is expired":                                           "REDACTED is expired",
 		"AKIAABCDEFGHIJKLMNOP and ghp_0123456789abcdef0123":                             "REDACTED and REDACTED",
