@@ -26,12 +26,16 @@ func demoCommand() *cobra.Command {
 				return err
 			}
 			o.Uplink, o.Mirror = true, true
-			d.Screen = c.OutOrStdout()
+			o.Out = lab.NewScreen(c.OutOrStdout())
+			d.Screen = o.Out
 			l, err := lab.Up(c.Context(), o.Options)
 			if err != nil {
 				return errors.Join(err, o.keep(c))
 			}
 			report, err := l.Demo(c.Context(), d)
+			if err == nil {
+				l.Ask(c.Context(), "status", "why "+report.Nodes[0].Name)
+			}
 			err = errors.Join(err, l.Close())
 			if report != nil {
 				report.Summary(c.OutOrStdout())

@@ -35,7 +35,7 @@ func (s *session) explain(err error) string {
 		return forbidden(err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Sprintf("%s does not accept who you are: %v. Log in again, or name another user with --user", s.cluster(), err)
-	case errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded) || s.config != nil && errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Sprintf("%s does not answer: %v. Try again, or compare with: kubectl cluster-info", s.cluster(), err)
 	}
 	return err.Error()

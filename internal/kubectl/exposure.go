@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -26,7 +27,7 @@ type Exposure struct {
 	// Advisories are those that were asked about; empty for all.
 	Advisories []string  `json:"advisories"`
 	Exposed    []Exposed `json:"exposed"`
-	// Devices are all that were looked at, and Untold those of which no catalog says whether they have a vulnerability.
+	// Devices are all that were looked at, and Untold those of which no catalog tells all vulnerabilities.
 	Devices int `json:"devices"`
 	Untold  int `json:"untold"`
 	// Catalogs are what was asked.
@@ -108,8 +109,11 @@ func (s *session) exposureCommand() *cobra.Command {
 		case err != nil:
 			return err
 		case *out.flags.OutputFormat == "name":
-			if len(e.Exposed) == 0 {
+			if len(e.Exposed) == 0 && e.Devices > 0 {
 				s.say("No device runs firmware that %s names, as far as the catalogs say.", text.Some(e.unexposed(), 5))
+			}
+			if untold := e.untold(); untold != "" {
+				s.say("%s", untold)
 			}
 			return e.names(func(o runtime.Object) error { return p.PrintObj(o, s.Out) })
 		}
@@ -167,8 +171,10 @@ func (s *session) exposure(ctx context.Context, api client.Reader, f getOptions,
 			}
 			out.Devices++
 			component, run := stands.of(d)
-			if run == nil || run.Issues == nil {
+			if !stands.tellsAll(d, run) {
 				out.Untold++
+			}
+			if run == nil {
 				return nil
 			}
 			for _, id := range run.Issues {
@@ -287,12 +293,15 @@ func (e *Exposure) text(p page) error {
 		}
 	}
 	for _, id := range e.unexposed() {
+		if e.Devices == 0 {
+			break
+		}
 		if err := p.line("No device runs firmware that %s names, as far as the catalogs say.", id); err != nil {
 			return err
 		}
 	}
-	if e.Untold > 0 {
-		if err := p.line("No catalog says which vulnerabilities %d of %s have.", e.Untold, text.Quantity(e.Devices, "device", "devices")); err != nil {
+	if untold := e.untold(); untold != "" {
+		if err := p.line("%s", untold); err != nil {
 			return err
 		}
 	}
@@ -303,6 +312,17 @@ func (e *Exposure) text(p page) error {
 		return nil
 	}
 	return e.catalogs(p)
+}
+
+// untold says for how many devices the answer is not known; empty where it is for all.
+func (e *Exposure) untold() string {
+	switch {
+	case e.Devices == 0:
+		return "No device is like that, so that nothing was looked at."
+	case e.Untold > 0:
+		return fmt.Sprintf("No catalog tells all vulnerabilities of %d of %s.", e.Untold, text.Quantity(e.Devices, "device", "devices"))
+	}
+	return ""
 }
 
 // unexposed are the advisories that were asked about and name what nobody runs; without any that was, a word for all where there are none.

@@ -128,7 +128,7 @@ func TestPlanOfFiles(t *testing.T) {
 	for _, flags := range []string{"", "--nodes", "-o wide", "-o name", "-o jsonpath={.summary}"} {
 		out, said, err := typesWith(t.Context(), api, "", append([]string{"plan", "-f", file}, strings.Fields(flags)...)...)
 		require.ErrorIs(t, err, errDiffers)
-		fmt.Fprintf(&all, "$ kubectl firmware plan -f objects.yaml %s\n%s(error stream) %s\n", flags, out, said)
+		fmt.Fprintf(&all, "$ %s\n%s(error stream) %s\n", strings.TrimSpace("kubectl firmware plan -f objects.yaml "+flags), out, said)
 	}
 	out, said, err := typesWith(t.Context(), api, "", "plan")
 	require.NoError(t, err, "nothing is declared")

@@ -90,6 +90,8 @@ func (s *session) reportCommand() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		format := *out.flags.OutputFormat
 		switch {
+		case old == "" && c.Flags().Changed("compare"):
+			return errors.New("--compare names no file, so that nothing was compared: name an earlier report")
 		case old == "" && len(args) > 0:
 			return errors.New("a report is read to compare it; to write one, name none, and to compare: kubectl firmware report --compare OLD.csv [NEW.csv]")
 		case len(args) > 1:
@@ -143,8 +145,11 @@ func reportOf(ctx context.Context, api client.Reader) ([]reported, error) {
 		}
 		if c, run := stands.of(d); run != nil {
 			r.position, r.newest, r.fixedIn, r.issues = string(run.Position), newest(c), run.FixedIn, strings.Join(run.Issues, ";")
-			if run.Issues != nil {
+			switch {
+			case stands.tellsAll(d, run):
 				r.known = "yes"
+			case run.Issues != nil:
+				r.known = "partly"
 			}
 		}
 		out = append(out, r)
@@ -152,6 +157,24 @@ func reportOf(ctx context.Context, api client.Reader) ([]reported, error) {
 	})
 	slices.SortFunc(out, func(a, b reported) int { return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.device, b.device)) })
 	return out, err
+}
+
+// formula is how spreadsheets know one. What devices say of themselves must not become one there.
+const formula = "=+-@\t\r"
+
+// cell writes a value so that no spreadsheet takes it for a formula, and valueOf reads it.
+func cell(value string) string {
+	if value != "" && strings.ContainsAny(value[:1], formula) {
+		return "'" + value
+	}
+	return value
+}
+
+func valueOf(cell string) string {
+	if len(cell) > 1 && cell[0] == '\'' && strings.ContainsAny(cell[1:2], formula) {
+		return cell[1:]
+	}
+	return cell
 }
 
 func writeCSV(w io.Writer, devices []reported) error {
@@ -165,7 +188,7 @@ func writeCSV(w io.Writer, devices []reported) error {
 	}
 	for i := range devices {
 		for j, column := range reportColumns {
-			row[j] = *column.of(&devices[i])
+			row[j] = cell(*column.of(&devices[i]))
 		}
 		if err := out.Write(row); err != nil {
 			return err
@@ -318,7 +341,7 @@ func readCSV(in io.Reader) (out []reported, err error) {
 		var r reported
 		for i, value := range row {
 			if columns[i] != nil {
-				*columns[i](&r) = strings.Clone(value)
+				*columns[i](&r) = strings.Clone(valueOf(value))
 			}
 		}
 		out = append(out, r)
@@ -331,7 +354,7 @@ func readCycloneDX(r io.Reader) (out []reported, err error) {
 	if _, err := in.Token(); err != nil {
 		return nil, err
 	}
-	format := ""
+	format, listed := "", false
 	for in.More() {
 		key, err := in.Token()
 		if err != nil {
@@ -341,6 +364,7 @@ func readCycloneDX(r io.Reader) (out []reported, err error) {
 		case "bomFormat":
 			err = in.Decode(&format)
 		case "components":
+			listed = true
 			out, err = components(in)
 		default:
 			err = in.Decode(new(json.RawMessage))
@@ -354,6 +378,9 @@ func readCycloneDX(r io.Reader) (out []reported, err error) {
 	}
 	if format != cyclonedx.BOMFormat {
 		return nil, errors.New("it is JSON, but not CycloneDX")
+	}
+	if !listed {
+		return nil, errors.New("it lists no components")
 	}
 	return out, nil
 }

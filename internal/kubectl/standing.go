@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
 // standings say how devices stand to what catalogs offer: what the operator found, by machine model, component and version.
@@ -14,6 +15,8 @@ type standings struct {
 	byMachine map[string]map[v1alpha1.ComponentKey]*v1alpha1.CatalogComponent
 	// machineOf names the catalog of each node that has one.
 	machineOf map[string]string
+	// cut are the catalogs that do not list all vulnerabilities.
+	cut map[string]bool
 }
 
 // standingsOf reads the catalogs, and of which machine model each node is.
@@ -22,13 +25,13 @@ func standingsOf(ctx context.Context, api client.Reader) (*standings, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &standings{catalogs: catalogs, byMachine: map[string]map[v1alpha1.ComponentKey]*v1alpha1.CatalogComponent{}, machineOf: map[string]string{}}
+	out := &standings{catalogs: catalogs, byMachine: map[string]map[v1alpha1.ComponentKey]*v1alpha1.CatalogComponent{}, machineOf: map[string]string{}, cut: map[string]bool{}}
 	for _, c := range catalogs {
 		components := map[v1alpha1.ComponentKey]*v1alpha1.CatalogComponent{}
 		for i := range c.Status.Components {
 			components[c.Status.Components[i].Key()] = &c.Status.Components[i]
 		}
-		out.byMachine[c.Name] = components
+		out.byMachine[c.Name], out.cut[c.Name] = components, status.LeavesOutVulnerabilities(c.Status.Conditions)
 	}
 	err = each(ctx, api, &v1alpha1.NodeFirmwareList{}, nil, func(n *v1alpha1.NodeFirmware) error {
 		if m := n.Status.Machine; m != nil {
@@ -48,6 +51,11 @@ func (s *standings) of(d *v1alpha1.NodeDevice) (*v1alpha1.CatalogComponent, *v1a
 		return nil, nil
 	}
 	return c, c.RunningVersion(d.Status.Running())
+}
+
+// tellsAll reports whether the vulnerabilities that the catalog of the device lists for its version are all that it knows.
+func (s *standings) tellsAll(d *v1alpha1.NodeDevice, run *v1alpha1.CatalogRunning) bool {
+	return run != nil && run.Issues != nil && (len(run.Issues) == 0 || !s.cut[s.machineOf[d.Spec.NodeName]])
 }
 
 // newest is the newest version that a catalog offers for the component; empty for none.

@@ -86,7 +86,19 @@ func (l CatalogLeftOut) sentence() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return " Not listed because the status is full: " + strings.Join(parts, ", ") + "."
+	return leftOut + strings.Join(parts, ", ") + "."
+}
+
+const leftOut = " Not listed because the status is full: "
+
+// LeavesOutVulnerabilities reports whether a FirmwareCatalog has no room for all vulnerabilities of the versions that it lists.
+func LeavesOutVulnerabilities(conditions []metav1.Condition) bool {
+	for _, c := range conditions {
+		if _, names, is := strings.Cut(c.Message, leftOut); is && c.Type == v1alpha1.ConditionReady && strings.Contains(names, " vulnerabilit") {
+			return true
+		}
+	}
+	return false
 }
 
 // catalogSummary says at a glance how the devices stand.

@@ -29,7 +29,7 @@ type DemoOptions struct {
 	Settings bool
 	// Timeout ends a demo that does not finish.
 	Timeout time.Duration
-	// Screen takes a line for each change of the fleet.
+	// Screen takes a line for each change of the fleet, or shows it where it is a *Screen.
 	Screen io.Writer
 }
 

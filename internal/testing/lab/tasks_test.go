@@ -27,6 +27,8 @@ type reader struct {
 	*testing.T
 	lab  *Lab
 	read map[string]bool
+	// files are where what was kept is, by the name that the page gives it.
+	files map[string]string
 }
 
 const repository = "../../.."
@@ -41,7 +43,7 @@ func readerOf(t *testing.T, nodes int, dir string) *reader {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	r := &reader{T: t, lab: l, read: map[string]bool{}}
+	r := &reader{T: t, lab: l, read: map[string]bool{}, files: map[string]string{}}
 	made, err := exec.CommandContext(t.Context(), repository+"/docs/examples/lab/sources.sh", dir).Output()
 	require.NoError(t, err)
 	sources := filepath.Join(t.TempDir(), "sources.yaml")
@@ -77,6 +79,7 @@ func (r *reader) types(page string, sections ...string) {
 func (r *reader) kubectl(command string) (said string) {
 	r.Helper()
 	if verb, is := strings.CutPrefix(command, "kubectl firmware "); is {
+		verb, file, keeps := strings.Cut(verb, " > ")
 		var words []string
 		for i, part := range strings.Split(verb, "'") { // what is between apostrophes is one word
 			if i%2 == 1 {
@@ -85,9 +88,25 @@ func (r *reader) kubectl(command string) (said string) {
 				words = append(words, strings.Fields(part)...)
 			}
 		}
+		for i := range words {
+			if path := r.files[words[i]]; path != "" {
+				words[i] = path
+			}
+		}
+		if !slices.Contains([]string{"plan", "exposure", "report"}, words[0]) { // it writes
+			words = append(words, "--yes")
+		}
+		want := 0
+		if words[0] == "plan" {
+			want = 2 // something would change
+		}
 		var out bytes.Buffer
 		streams := genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out}
-		require.Zero(r, kubectl.Run(r.Context(), append(words, "--yes", "--kubeconfig", r.lab.KubeconfigPath()), streams), "%s: %s", command, &out)
+		require.Equal(r, want, kubectl.Run(r.Context(), append(words, "--kubeconfig", r.lab.KubeconfigPath()), streams), "%s: %s", command, &out)
+		if keeps {
+			r.files[file] = filepath.Join(r.TempDir(), file)
+			require.NoError(r, os.WriteFile(r.files[file], out.Bytes(), 0o600))
+		}
 		return out.String()
 	}
 	return apitest.Kubectl(r.T, r.lab.KubeconfigPath(), command)

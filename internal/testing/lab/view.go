@@ -122,7 +122,7 @@ func jobStep(j *v1alpha1.FirmwareJob) (step string) {
 	return step
 }
 
-// view shows what changes in pictures, in lines.
+// view shows pictures: on a Screen as they are now, elsewhere what changes in them, in lines.
 type view struct {
 	out   io.Writer
 	began time.Time
@@ -135,18 +135,51 @@ func newView(out io.Writer, began time.Time) *view {
 
 func (v *view) show(p *picture) {
 	elapsed := time.Since(v.began).Truncate(time.Second)
-	line := func(of, text string) {
-		if v.last[of] != text {
-			v.last[of] = text
+	if screen, is := v.out.(*Screen); is {
+		screen.draw(p.lines(elapsed))
+		return
+	}
+	line := func(of, changes, text string) {
+		if v.last[of] != changes {
+			v.last[of] = changes
 			fmt.Fprintf(v.out, "%6s  %s\n", elapsed, text)
 		}
 	}
 	for _, r := range p.rows {
-		line(r.node, fmt.Sprintf("%-8s %-25s %-34s firmware %d/%d  settings %d/%d", r.node, r.state, r.step, r.current, r.wanted, r.inForce, r.settled))
+		text := fmt.Sprintf("%-8s %-25s %-34s firmware %d/%d  settings %d/%d", r.node, r.state, r.step, r.current, r.wanted, r.inForce, r.settled)
+		line(r.node, text, text)
+	}
+	for _, w := range p.waves { // how many nodes of a wave are done is seen in their lines
+		halted := ""
+		if w.HaltedTime != nil {
+			halted = w.Message
+		}
+		line(w.Model+" "+w.Version, w.Wave+halted, waveLine(w))
+	}
+}
+
+// lines are the picture of a moment: one of the whole fleet, one of each node, one of each update under way.
+func (p *picture) lines(elapsed time.Duration) []string {
+	const width = 20
+	all := row{}
+	inService := 0
+	for _, r := range p.rows {
+		all.current, all.wanted, all.inForce, all.settled = all.current+r.current, all.wanted+r.wanted, all.inForce+r.inForce, all.settled+r.settled
+		if r.state == "Ready" {
+			inService++
+		}
+	}
+	out := []string{"", fmt.Sprintf("%-8s %s  firmware %d/%d  settings %d/%d  %d of %d nodes in service", elapsed,
+		bar(all.current+all.inForce, all.wanted+all.settled, width), all.current, all.wanted, all.inForce, all.settled, inService, len(p.rows))}
+	for _, r := range p.rows {
+		out = append(out, fmt.Sprintf("%-8s %s  %-34s %s", r.node, bar(r.current+r.inForce, r.wanted+r.settled, width), r.step, r.state))
 	}
 	for _, w := range p.waves {
-		line(w.Model+" "+w.Version, waveLine(w))
+		if w.Wave != "" {
+			out = append(out, waveLine(w))
+		}
 	}
+	return out
 }
 
 // compareNatural orders node-2 before node-10.
