@@ -43,8 +43,8 @@ func screenOf(width, height int) (*Screen, *bytes.Buffer) {
 }
 
 func TestThePictureReplacesTheLastOneAndWhatIsSaidStays(t *testing.T) {
-	s, out := screenOf(80, 24)
-	v := newView(s, time.Now().Add(time.Hour))
+	s, out := screenOf(120, 24)
+	v := newView(s, time.Now())
 	p := &picture{rows: []row{{node: "node-1", state: "Ready", step: "queued", wanted: 4, settled: 2}}, waves: []v1alpha1.RolloutStatus{{Wave: "one", Message: "wave one is open"}}}
 	fmt.Fprintln(s, "Declared.")
 	v.show(p)
