@@ -428,7 +428,7 @@ type ReportChange struct {
 	Node   string `json:"node"`
 	Class  string `json:"class,omitempty"`
 	Model  string `json:"model,omitempty"`
-	// Change is Came, Gone or Changed.
+	// Change is Came, Gone, Replaced by other hardware, or Changed, to another version.
 	Change string `json:"change"`
 	// Was and Is are the versions that it ran; empty where it was not there, and unknown where it could not be read.
 	Was string `json:"was,omitempty"`
@@ -483,7 +483,11 @@ func (s *session) compareReports(ctx context.Context, out *output, old string, n
 	return errDiffers
 }
 
-// changesOf compares two reports by the names of the devices, which follow the hardware, and versions as the operator does.
+// isOther reports whether both are known and differ.
+func isOther(a, b string) bool { return a != "" && b != "" && a != b }
+
+// changesOf compares two reports by the names of the devices, and versions as the operator does. A device of another serial number or unique id
+// under the same name is another one: the BIOS of a node has one name in every mainboard.
 func changesOf(before, after []reported) *ReportDifference {
 	out := &ReportDifference{TypeMeta: metav1.TypeMeta{APIVersion: resultVersion, Kind: "ReportDifference"}, Changes: []ReportChange{}}
 	was := map[string]*reported{}
@@ -500,6 +504,8 @@ func changesOf(before, after []reported) *ReportDifference {
 		switch {
 		case old == nil:
 			change(r, "Came", "", cmp.Or(r.running, unknown))
+		case isOther(old.uniqueID, r.uniqueID) || isOther(old.serial, r.serial):
+			change(r, "Replaced", cmp.Or(old.running, unknown), cmp.Or(r.running, unknown))
 		case inventory.NormalizeVersion(old.running) != inventory.NormalizeVersion(r.running):
 			change(r, "Changed", cmp.Or(old.running, unknown), cmp.Or(r.running, unknown))
 		}

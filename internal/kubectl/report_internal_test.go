@@ -131,6 +131,18 @@ func TestReportsAreCompared(t *testing.T) {
 	}
 	spelled := changesOf([]reported{{device: "a", running: "1.0 "}, {device: "b"}}, []reported{{device: "a", running: "1.0"}, {device: "b", running: "2"}})
 	assert.Equal(t, []ReportChange{{Device: "b", Change: "Changed", Was: unknown, Is: "2"}}, spelled.Changes)
+	replaced := changesOf([]reported{{device: "n1-bios", running: "1", serial: "A"}, {device: "x"}}, []reported{{device: "n1-bios", running: "1", serial: "B"}, {device: "x", serial: "C"}})
+	assert.Equal(t, []ReportChange{{Device: "n1-bios", Change: "Replaced", Was: "1", Is: "1"}}, replaced.Changes, "what was not known before is no change")
+}
+
+// A value that a spreadsheet would take for a formula is written as a text, and read as it was.
+func TestNoCellIsAFormula(t *testing.T) {
+	for _, value := range []string{"=HYPERLINK(1)", "+1", "-1", "@x", "\tx", "plain", "'quoted", ""} {
+		assert.NotContains(t, []string{"=", "+", "-", "@", "\t"}, (cell(value) + " ")[:1])
+		assert.Equal(t, value, valueOf(cell(value)))
+	}
+	_, _, err := types(t.Context(), nil, "report", "--compare", "")
+	assert.ErrorContains(t, err, "--compare names no file")
 }
 
 func TestWhatIsNoReportIsRefused(t *testing.T) {
@@ -145,6 +157,7 @@ func TestWhatIsNoReportIsRefused(t *testing.T) {
 		`{"bomFormat":"CycloneDX","components":[{"type":"library","name":"x","bom-ref":"x"}]}`: `component "x" has no property nodefirmware.io:node`,
 		`{"bomFormat":"CycloneDX","components":{}}`:                                            "its components are no list",
 		`{"bomFormat":"CycloneDX","components":[`:                                              "EOF",
+		`{"bomFormat":"CycloneDX"}`:                                                            "it lists no components",
 		`{"bomFormat":"CycloneDX"`:                                                             "EOF",
 	} {
 		path := filepath.Join(dir, "r")
