@@ -45,18 +45,6 @@ func (x *execution) lookForDrift(ctx context.Context) {
 
 // driftOf are the settings that the job did not give the device and that are not what they were before it was flashed, with what they were.
 func (x *execution) driftOf(ctx context.Context, u journal.Update) ([]journal.Setting, error) {
-	d, _, failure := x.device(ctx, u)
-	if failure != nil {
-		return nil, errors.New(failure.Message)
-	}
-	c, err := x.cfg.Drivers.Configurer(d)
-	if err != nil {
-		return nil, err
-	}
-	all, err := c.Parameters(ctx, d.Identity)
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
 	_, before, err := x.cfg.Archive.Image(u.UniqueID, x.target(u.Device).From)
 	if err != nil {
 		return nil, err
@@ -72,6 +60,18 @@ func (x *execution) driftOf(ctx context.Context, u journal.Update) ([]journal.Se
 	was := merged(view.Devices[u.UniqueID].Drift, kept)
 	if len(was) == 0 {
 		return nil, nil
+	}
+	d, _, failure := x.device(ctx, u)
+	if failure != nil {
+		return nil, errors.New(failure.Message)
+	}
+	c, err := x.cfg.Drivers.Configurer(d)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.Parameters(ctx, d.Identity)
+	if err != nil || len(all) == 0 {
+		return nil, err
 	}
 	gone := slices.DeleteFunc(plain(view.Devices[u.UniqueID].Drift), func(s inventory.Setting) bool { // firmware that comes later may know it again
 		p := inventory.FindParameter(all, s.Name)

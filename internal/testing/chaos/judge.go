@@ -97,7 +97,9 @@ func (j *judge) event(e Event) {
 		j.harm = j.harm || !slices.Contains(harmless, e.Fault)
 		j.bereaved = j.bereaved || e.Fault == BystanderDies
 	case EventRead:
-		j.reads[e.Device] = e
+		if e.Version != "" { // a device that does not answer later takes nothing back from what it said
+			j.reads[e.Device] = e
+		}
 	case EventSaved:
 		j.save(e)
 	case EventSchedule:
