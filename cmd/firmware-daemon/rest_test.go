@@ -47,7 +47,7 @@ func restsQuietly(t *testing.T, c *cluster, m *machine) {
 			assert.Positive(t, before[line], "a command line that earlier scans had not: %s", line)
 		}
 	}
-	assert.Equal(t, []string{"fwupdtool", "mstflint", "mstfwreset", "nvme", "sg_inq", "sg_opcodes", "sg_read_buffer"}, slices.Sorted(maps.Keys(tools)),
+	assert.Equal(t, []string{"fwupdtool", "mstflint", "mstfwreset", "nvme", "sg_inq", "sg_logs", "sg_opcodes", "sg_read_buffer"}, slices.Sorted(maps.Keys(tools)),
 		"the tools with which drivers read")
 }
 

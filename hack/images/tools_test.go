@@ -25,6 +25,7 @@ var packagesOf = map[string][]string{
 	"mstconfig":       {"mstflint"},
 	"nvme":            {"nvme-cli"},
 	"sg_inq":          {"sg3-utils"},
+	"sg_logs":         {"sg3-utils"},
 	"sg_opcodes":      {"sg3-utils"},
 	"sg_read_buffer":  {"sg3-utils"},
 	"sg_write_buffer": {"sg3-utils"},
@@ -143,7 +144,7 @@ func literal(e ast.Expr) (string, bool) {
 // TestToolsAreFoundInTheCode: a search that finds nothing would prove nothing.
 func TestToolsAreFoundInTheCode(t *testing.T) {
 	found := toolsInCode(t)
-	for _, tool := range []string{"mstflint", "mstfwreset", "fwupdtool", "sg_inq", "sg_opcodes", "sg_read_buffer", "sg_sat_identify", "sg_write_buffer", "nsenter"} {
+	for _, tool := range []string{"mstflint", "mstfwreset", "fwupdtool", "sg_inq", "sg_logs", "sg_opcodes", "sg_read_buffer", "sg_sat_identify", "sg_write_buffer", "nsenter"} {
 		assert.Contains(t, found, tool)
 	}
 }

@@ -65,6 +65,12 @@ type Archiver interface {
 	Archive(ctx context.Context, id inventory.Identity, path string) error
 }
 
+// HourMeter is a Driver of devices that count the hours for which they were powered on.
+type HourMeter interface {
+	// PowerOnHours reads the count. The error wraps ErrNotSupported where the device keeps none.
+	PowerOnHours(ctx context.Context, id inventory.Identity) (int64, error)
+}
+
 // Reverter is a Driver of devices whose Firmware.Rollback is Slot: they keep the previous firmware in a slot.
 type Reverter interface {
 	// Revert selects the slot that holds the version, so that it runs next, and returns what its activation needs. It

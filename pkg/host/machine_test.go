@@ -73,6 +73,13 @@ func TestReadsMachineThroughTools(t *testing.T) {
 		"eui.00a075013ce00007":                 simhost.DefaultMicronVersion,
 		"naa.5000c500d0000070":                 simhost.DefaultSASVersion,
 	}, versions)
+	hours := map[string]int64{}
+	for _, d := range inv.Devices {
+		if d.PowerOnHours != nil {
+			hours[d.Model] = *d.PowerOnHours
+		}
+	}
+	assert.Equal(t, map[string]int64{"SAMSUNG MZQL23T8HCLS-00A07": 9174, "Micron_7450_MTFDKCC3T8TFR": 9174, "ST16000NM006J": 31253}, hours)
 	assert.Len(t, inv.Devices, 6)
 	card := inv.Devices[4]
 	assert.Equal(t, "MT_0000000834", card.BoardID)

@@ -45,22 +45,27 @@ func (h *Host) withSettings(ctx context.Context, d inventory.Device, guard Guard
 	if err != nil {
 		return err
 	}
+	if err := h.inTurn(ctx, d, guard, func(ctx context.Context) error { return do(ctx, c) }); err != nil {
+		return fmt.Errorf("%s %s %s: %w", what, d.Class, d.UniqueID, err)
+	}
+	return nil
+}
+
+// inTurn does something with a device that the last scan found when nobody else does, if the guard allows it at that moment.
+func (h *Host) inTurn(ctx context.Context, d inventory.Device, guard Guard, do func(context.Context) error) error {
 	h.mu.Lock()
 	place, found := h.places[placeKey(d)]
 	h.mu.Unlock()
 	if !found {
-		return errors.New("the last scan did not find the device")
+		return errors.New("the last scan did not find it")
 	}
 	done, err := attempt(ctx, h, place, func(ctx context.Context) error {
 		if err := guard(d.Identity); err != nil {
 			return err
 		}
-		return do(ctx, c)
+		return do(ctx)
 	})
-	if err = cmp.Or(err, done); err != nil {
-		return fmt.Errorf("%s %s %s: %w", what, d.Class, d.UniqueID, err)
-	}
-	return nil
+	return cmp.Or(err, done)
 }
 
 // notePlaces remembers where the devices of a scan are.

@@ -52,7 +52,7 @@ func TestParametersOfADevice(t *testing.T) {
 	gone := card
 	gone.UniqueID = "gone"
 	_, err = h.Parameters(t.Context(), gone, unguarded)
-	require.ErrorContains(t, err, "did not find the device")
+	require.ErrorContains(t, err, "did not find it")
 	assert.Equal(t, 1, asked)
 
 	h = newHost(t, server(), &reader{})

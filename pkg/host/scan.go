@@ -54,6 +54,7 @@ func (h *Host) ScanGuarded(ctx context.Context, guard Guard) (Inventory, error) 
 	candidates, devices := h.confirm(ctx, candidates, h.inspectAll(ctx, candidates, guard), guard)
 	inv.Devices = separate(candidates, devices)
 	h.notePlaces(candidates, inv.Devices)
+	h.addHours(ctx, inv.Devices, guard)
 	h.addUse(ctx, inv.Devices)
 	if err := ctx.Err(); err != nil {
 		return Inventory{}, fmt.Errorf("scan machine: %w", context.Cause(ctx))

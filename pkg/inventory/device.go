@@ -44,6 +44,8 @@ type Device struct {
 	Arrays []string
 	// Firmware is what the device reported in this pass; nil when it was not or could not be read.
 	Firmware *Firmware
+	// PowerOnHours is how long the device was powered on, as a scan read it; nil where it does not count the hours, or they are not known.
+	PowerOnHours *int64
 	// Driver names the driver that read the device; empty when none knows it. DriverMessage says why a driver that supports
 	// the device better was not chosen; empty when the best one was.
 	Driver, DriverMessage string

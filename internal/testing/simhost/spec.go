@@ -123,6 +123,8 @@ type NVMe struct {
 	Activation Activation
 	// Sectors is the capacity in units of 512 bytes.
 	Sectors int64
+	// PowerOnHours is what the drive counted so far.
+	PowerOnHours int64 `json:",omitempty"`
 }
 
 // Controller is a Broadcom storage controller. It is only listed: no tool reads or writes it.
@@ -162,6 +164,8 @@ type SCSI struct {
 	Boundary, Capacity int  `json:",omitempty"`
 	NoDescriptor       bool `json:",omitempty"`
 	Sectors            int64
+	// PowerOnHours is what the disk counted so far; one with 0 has no such log page.
+	PowerOnHours int64 `json:",omitempty"`
 }
 
 // BIOS is an UEFI system firmware with an ESRT.
@@ -280,19 +284,19 @@ func DefaultSpec(name string, index int) Spec {
 				Key: "nvme0", PCI: "0000:65:00.0", VendorID: "144d", DeviceID: "a824", Vendor: "Samsung",
 				Model: "SAMSUNG MZQL23T8HCLS-00A07", Serial: fmt.Sprintf("S64HNE0T%06d", index*2),
 				EUI: fmt.Sprintf("36344830545%05x", index), Slots: 3, Version: DefaultSamsungVersion,
-				Activation: DeviceReset, Sectors: 7501476528,
+				Activation: DeviceReset, Sectors: 7501476528, PowerOnHours: 9125 + int64(index)*7,
 			},
 			{
 				Key: "nvme1", PCI: "0000:67:00.0", VendorID: "1344", DeviceID: "51c0", Vendor: "Micron",
 				Model: "Micron_7450_MTFDKCC3T8TFR", Serial: fmt.Sprintf("2239E65%05X", index*2+1),
 				EUI: fmt.Sprintf("00a075013ce%05x", index), Slots: 3, Slot1ReadOnly: true, Version: DefaultMicronVersion,
-				Activation: Reboot, Sectors: 7501476528,
+				Activation: Reboot, Sectors: 7501476528, PowerOnHours: 9125 + int64(index)*7,
 			},
 		},
 		SCSI: []SCSI{{
 			Key: "sda", Generic: "sg0", Address: "0:0:0:0", Vendor: "SEAGATE", Model: "ST16000NM006J",
 			Serial: fmt.Sprintf("ZR5%05X0000C2048", index), WWN: fmt.Sprintf("5000c500d%07x", index<<4),
-			Version: DefaultSASVersion, Activation: DeviceReset, Sectors: 31251759104,
+			Version: DefaultSASVersion, Activation: DeviceReset, Sectors: 31251759104, PowerOnHours: 31204 + int64(index)*7,
 		}},
 		WriteTime: 300 * time.Millisecond,
 		ResetTime: 50 * time.Millisecond,

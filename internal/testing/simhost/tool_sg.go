@@ -3,6 +3,7 @@ package simhost
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -40,7 +41,7 @@ var sgOptions = optionTable{
 
 // sgVersion is what the tools of sg3_utils 1.46 print of themselves.
 var sgVersion = map[string]string{
-	"sg_inq": "Version string: 2.10 20210328", "sg_opcodes": "Version string: 0.69 20210319", "sg_read_buffer": "version: 1.30 20191220",
+	"sg_inq": "Version string: 2.10 20210328", "sg_logs": "Version string: 1.81 20200110", "sg_opcodes": "Version string: 0.69 20210319", "sg_read_buffer": "version: 1.30 20191220",
 	"sg_write_buffer": "version: 1.29 20181112", "sg_sat_identify": "version: 1.17 20180515",
 }
 
@@ -58,7 +59,7 @@ func (c *call) sgArguments(table optionTable) (options, int, error) {
 		return options{}, code, err
 	case len(o.args) == 1:
 		return o, 0, nil
-	case c.tool == "sg_inq" || c.tool == "sg_opcodes":
+	case c.tool == "sg_inq" || c.tool == "sg_logs" || c.tool == "sg_opcodes":
 		code, err := c.fail(sgSyntax, "No DEVICE argument given\n\n%s", usage)
 		return options{}, code, err
 	}
@@ -90,6 +91,7 @@ func (c *call) sgMissing(device string) (int, error) {
 	const missing = "No such file or directory"
 	text := map[string]string{
 		"sg_inq":          fmt.Sprintf("sg_inq: error opening file: %s: %s\nsg_inq failed: %s\n", device, missing, missing),
+		"sg_logs":         fmt.Sprintf("error opening file: %s: %s \nsg_logs failed: %s\n", device, missing, missing),
 		"sg_opcodes":      fmt.Sprintf("sg_opcodes: error opening file (rw): %s: %s\n\n", device, missing),
 		"sg_write_buffer": fmt.Sprintf("sg_write_buffer: open error: %s: %s\n", device, missing),
 	}[c.tool]
@@ -181,6 +183,21 @@ func sgInq(c *call) (int, error) {
 			return 0, c.raw(d.inquiry(running), o)
 		}
 		return c.fail(sgSyntax, "sg_inq: only --raw is simulated\n")
+	})
+}
+
+// sgLogs is sg_logs of sg3_utils 1.46; it knows the Background Scan log page.
+func sgLogs(c *call) (int, error) {
+	return sgQuery(c, func(d SCSI, _ string, o options) (int, error) {
+		switch {
+		case o.values["page"] != "0x15" || !o.has("raw"):
+			return c.fail(sgSyntax, "sg_logs: only --raw --page=0x15 is simulated\n")
+		case d.PowerOnHours == 0:
+			return c.fail(sgIllegalRequest, "log_sense: field in cdb illegal (page not supported)\n")
+		}
+		page := []byte{0x15, 0, 0, 16, 0, 0, 3, 12}
+		page = binary.BigEndian.AppendUint32(page, uint32(d.PowerOnHours)*60+30)
+		return 0, c.raw(append(page, make([]byte, 8)...), o)
 	})
 }
 

@@ -16,6 +16,7 @@ func NVMe() Tool {
 		Cases: []Case{
 			{Name: "identify a drive", Args: []string{"id-ctrl", absent, "-o", "json"}, Want: noDevice},
 			{Name: "read its firmware slots", Args: []string{"fw-log", absent, "-o", "json"}, Want: noDevice},
+			{Name: "read its health", Args: []string{"smart-log", absent, "-o", "json"}, Want: noDevice},
 			{Name: "download an image", Args: []string{"fw-download", absent, "--fw={blank}", "--progress"}, Want: noDevice},
 			{
 				Name: "download it in pieces of the drive's size", Args: []string{"fw-download", absent, "--fw={blank}", "--progress", "--xfer=4096"},

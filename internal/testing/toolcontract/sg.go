@@ -18,6 +18,13 @@ func SG() []Tool {
 				cases[i].Want = Want{NoDevice, noSuchFile, absent}
 			}
 		}
+		cases = append(cases, Case{
+			Name: "an option that does not exist", Args: []string{"--nope", absentSG},
+			Want: Want{Usage, 0, fmt.Sprintf("%s: unrecognized option '--nope'", name)},
+		})
+		if argument != "" {
+			cases = append(cases, Case{Name: "no device", Want: Want{Usage, 1, argument}})
+		}
 		return known(Tool{
 			Name: name,
 			Marks: []Mark{
@@ -25,13 +32,7 @@ func SG() []Tool {
 				{"The modes parameter argument can be", Usage}, {"expected argument to", Usage}, {"bad SA argument", Usage},
 				{missing, NoDevice},
 			},
-			Cases: append(cases,
-				Case{
-					Name: "an option that does not exist", Args: []string{"--nope", absentSG},
-					Want: Want{Usage, 0, fmt.Sprintf("%s: unrecognized option '--nope'", name)},
-				},
-				Case{Name: "no device", Want: Want{Usage, 1, argument}},
-			),
+			Cases: cases,
 		})
 	}
 	download := func(name, mode string, more ...string) Case {
@@ -48,6 +49,9 @@ func SG() []Tool {
 			Case{Name: "standard INQUIRY", Args: []string{"--raw", "--maxlen=36", absentSG}},
 			Case{Name: "serial number", Args: []string{"--raw", "--page=0x80", absentSG}},
 			Case{Name: "extended INQUIRY data", Args: []string{"--raw", "--page=0x86", absentSG}},
+		),
+		tool("sg_logs", "error opening file: "+absentSG+missing, "", // without a device it exits with 1 or, later, 15
+			Case{Name: "power-on time", Args: []string{"--raw", "--page=0x15", absentSG}},
 		),
 		tool("sg_opcodes", "sg_opcodes: error opening file (rw): "+absentSG+missing, "No DEVICE argument given",
 			Case{Name: "WRITE BUFFER at all", Args: []string{"--raw", "--opcode=0x3b", absentSG}},

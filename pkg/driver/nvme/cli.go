@@ -35,6 +35,15 @@ func (t cli) read(ctx context.Context, node string) (controller, slotLog, error)
 	return c, l, nil
 }
 
+func (t cli) powerOnHours(ctx context.Context, node string) (int64, error) {
+	device := "/dev/" + node
+	hours, err := ask(ctx, t.runner, cliHealthLog(device), parsePowerOnHours)
+	if err != nil {
+		return 0, fmt.Errorf("read health log of %s: %w", device, err)
+	}
+	return hours, nil
+}
+
 func ask[T any](ctx context.Context, runner command.Runner, c command.Command, parse func([]byte) (T, error)) (T, error) {
 	var none T
 	r, err := runner.Run(ctx, c)
@@ -105,6 +114,11 @@ func cliSlotLog(device string) command.Command {
 	return command.Command{Argv: []string{tool, "fw-log", device, "-o", "json"}}
 }
 
+// cliHealthLog reads the SMART / Health Information log.
+func cliHealthLog(device string) command.Command {
+	return command.Command{Argv: []string{tool, "smart-log", device, "-o", "json"}}
+}
+
 // cliDownload transfers an image to the drive's buffer, in pieces of the size the drive asks for.
 func cliDownload(device, path, lock string, granularity int, progress driver.Progress) command.Command {
 	argv := []string{tool, "fw-download", device, "--fw=" + path, "--progress"}
@@ -154,6 +168,25 @@ func parseController(out []byte) (controller, error) {
 		VendorID: *raw.VID, Serial: strings.TrimSpace(*raw.SN), Model: strings.TrimSpace(*raw.MN), Revision: *raw.FR,
 		OACS: *raw.OACS, FRMW: *raw.FRMW, CMIC: raw.CMIC, MDTS: raw.MDTS, FWUG: raw.FWUG, MTFA: time.Duration(raw.MTFA) * admin.MTFAUnit,
 	})
+}
+
+// parsePowerOnHours reads the count of hours in the output of nvme smart-log: a number of 16 bytes, which early releases of nvme-cli 2
+// print with a fraction of 0.
+func parsePowerOnHours(out []byte) (int64, error) {
+	var raw struct {
+		Hours *json.Number `json:"power_on_hours"`
+	}
+	if err := json.Unmarshal(out, &raw); err != nil {
+		return 0, fmt.Errorf("parse smart-log: %w", err)
+	}
+	if raw.Hours == nil {
+		return 0, errors.New("parse smart-log: power_on_hours is missing")
+	}
+	hours, err := strconv.ParseInt(strings.TrimSuffix(raw.Hours.String(), ".0"), 10, 64)
+	if err != nil || hours < 0 || hours > admin.MostPowerOnHours {
+		return 0, fmt.Errorf("parse smart-log: power_on_hours is no such count: %.64s", raw.Hours)
+	}
+	return hours, nil
 }
 
 // parseSlotLog reads the output of nvme fw-log. It is one object under the name of the device. A revision is printed as

@@ -142,11 +142,9 @@ type reader struct {
 }
 
 type reading struct {
-	// done is closed when the kernel has answered; the fields below are written before.
-	done       chan struct{}
-	controller controller
-	log        slotLog
-	err        error
+	// done is closed when the kernel has answered; err is written before.
+	done chan struct{}
+	err  error
 	// left is set when the caller stopped waiting for it. It is guarded by the reader's lock.
 	left bool
 }
@@ -160,27 +158,58 @@ const longestRead = 75 * time.Second
 
 var errHangs = errors.New("an earlier read of it has not returned: the drive hangs; power-cycle the node if this persists")
 
-// read starts its own read of the drive and waits for it until the context ends.
+// read reads what firmware is about.
 func (r *reader) read(ctx context.Context, node string) (controller, slotLog, error) {
+	type answers struct {
+		controller controller
+		log        slotLog
+	}
+	got, err := ofDrive(ctx, r, node, func(device admin.Controller) (a answers, err error) {
+		data, err := admin.Identify(device)
+		if err != nil {
+			return a, err
+		}
+		if a.controller, err = newController(data); err != nil {
+			return a, err
+		}
+		log, err := admin.ReadSlotLog(device)
+		if err != nil && (a.controller.Downloadable || !errors.As(err, new(*admin.StatusError))) {
+			return a, err
+		}
+		a.log = newSlotLog(log)
+		return a, nil
+	})
+	return got.controller, got.log, err
+}
+
+// ofDrive starts its own read of the drive and waits for it until the context ends.
+func ofDrive[T any](ctx context.Context, r *reader, node string, ask func(admin.Controller) (T, error)) (T, error) {
+	var got, none T
 	ctx, stop := context.WithTimeoutCause(ctx, longestRead, fmt.Errorf("no answer within %v", longestRead))
 	defer stop()
-	mine, err := r.begin(ctx, node)
+	mine, err := r.begin(ctx, node, func(device admin.Controller) (err error) {
+		got, err = ask(device)
+		return err
+	})
 	if err != nil {
-		return controller{}, slotLog{}, err
+		return none, err
 	}
 	select {
 	case <-mine.done:
-		return mine.controller, mine.log, mine.err
+		if mine.err != nil {
+			return none, mine.err
+		}
+		return got, nil
 	case <-ctx.Done():
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		mine.left = true
-		return controller{}, slotLog{}, fmt.Errorf("the drive does not answer: %w", context.Cause(ctx))
+		return none, fmt.Errorf("the drive does not answer: %w", context.Cause(ctx))
 	}
 }
 
 // begin waits until no other read of the drive is running and starts one.
-func (r *reader) begin(ctx context.Context, node string) (*reading, error) {
+func (r *reader) begin(ctx context.Context, node string, ask func(admin.Controller) error) (*reading, error) {
 	for {
 		r.mu.Lock()
 		other := r.ongoing[node]
@@ -188,7 +217,7 @@ func (r *reader) begin(ctx context.Context, node string) (*reading, error) {
 			mine := &reading{done: make(chan struct{})}
 			r.ongoing[node] = mine
 			r.mu.Unlock()
-			go r.carryOut(mine, node)
+			go r.carryOut(mine, node, ask)
 			return mine, nil
 		}
 		left := other.left
@@ -204,33 +233,21 @@ func (r *reader) begin(ctx context.Context, node string) (*reading, error) {
 	}
 }
 
-func (r *reader) carryOut(mine *reading, node string) {
-	mine.controller, mine.log, mine.err = r.ask(node)
+func (r *reader) carryOut(mine *reading, node string, ask func(admin.Controller) error) {
+	mine.err = r.ask(node, ask)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.ongoing, node)
 	close(mine.done)
 }
 
-func (r *reader) ask(node string) (_ controller, _ slotLog, err error) {
+func (r *reader) ask(node string, ask func(admin.Controller) error) (err error) {
 	device, err := r.open(node)
 	if err != nil {
-		return controller{}, slotLog{}, err
+		return err
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
-	data, err := admin.Identify(device)
-	if err != nil {
-		return controller{}, slotLog{}, err
-	}
-	c, err := newController(data)
-	if err != nil {
-		return controller{}, slotLog{}, err
-	}
-	log, err := admin.ReadSlotLog(device)
-	if err != nil && (c.Downloadable || !errors.As(err, new(*admin.StatusError))) {
-		return controller{}, slotLog{}, err
-	}
-	return c, newSlotLog(log), nil
+	return ask(device)
 }
 
 // slotLog is the Firmware Slot Information log (NVMe Base Specification 2.0, figure 207).

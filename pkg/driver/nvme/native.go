@@ -35,6 +35,14 @@ func (t native) read(ctx context.Context, node string) (controller, slotLog, err
 	return c, l, nil
 }
 
+func (t native) powerOnHours(ctx context.Context, node string) (int64, error) {
+	hours, err := ofDrive(ctx, t.reader, node, admin.ReadPowerOnHours)
+	if err != nil {
+		return 0, fmt.Errorf("read /dev/%s: %w", node, err)
+	}
+	return hours, nil
+}
+
 func (t native) download(ctx context.Context, to target, img driver.Image, slot int, progress driver.Progress) (answer, error) {
 	c := img.HeldFor(to.command(nvmetool.DownloadCommit, "--image="+img.Path, "--digest="+img.Digest.String(),
 		"--piece="+strconv.Itoa(to.controller.piece()), "--slot="+strconv.Itoa(slot)))
@@ -102,6 +110,8 @@ func (t native) run(ctx context.Context, c command.Command) (a answer, phase str
 type transport interface {
 	// read asks for Identify Controller and the slot log. The log may be missing where the drive does not accept firmware.
 	read(ctx context.Context, node string) (controller, slotLog, error)
+	// powerOnHours asks for the count in the SMART / Health Information log.
+	powerOnHours(ctx context.Context, node string) (int64, error)
 	// download transfers the image and commits it to the slot with admin.ReplaceAtReset. The answer is the drive's to the
 	// commit; a refused download is an error.
 	download(ctx context.Context, t target, img driver.Image, slot int, progress driver.Progress) (answer, error)

@@ -23,6 +23,7 @@ var (
 	_ driver.Reverter      = (*Driver)(nil)
 	_ driver.Prober        = (*Driver)(nil)
 	_ driver.LiveActivator = (*Driver)(nil)
+	_ driver.HourMeter     = (*Driver)(nil)
 )
 
 // New makes the driver that runs nvme-cli. It is for machines whose drives the running kernel does not have, such as
@@ -83,6 +84,11 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 		fw.Stored = c.Revision
 	}
 	return id, fw, nil
+}
+
+// PowerOnHours reads the count in the SMART / Health Information log.
+func (d *Driver) PowerOnHours(ctx context.Context, id inventory.Identity) (int64, error) {
+	return d.transport.powerOnHours(ctx, id.Node)
 }
 
 // Check verifies what can be verified: the file is whole, the command can transfer its size, and the drive accepts firmware

@@ -288,3 +288,33 @@ func FuzzParseSlotLog(f *testing.F) {
 		}
 	})
 }
+
+func TestPowerOnHoursAreReadAsEachReleasePrintsThem(t *testing.T) {
+	for out, want := range map[string]int64{
+		`{"critical_warning": 0, "power_on_hours": 32767}`:        32767,
+		`{"critical_warning": 0, "power_on_hours": 32767.0}`:      32767,
+		`{"critical_warning": {"value": 0}, "power_on_hours": 0}`: 0,
+	} {
+		hours, err := parsePowerOnHours([]byte(out))
+		require.NoError(t, err, out)
+		assert.Equal(t, want, hours, out)
+	}
+	for out, why := range map[string]string{
+		`{"critical_warning": 0}`:                                     "power_on_hours is missing",
+		`{"power_on_hours": -1}`:                                      "no such count: -1",
+		`{"power_on_hours": 32767.5}`:                                 "no such count",
+		`{"power_on_hours": 340282366920938463463374607431768211455}`: "no such count",
+		`Segmentation fault`:                                          "parse smart-log",
+	} {
+		_, err := parsePowerOnHours([]byte(out))
+		require.ErrorContains(t, err, why, out)
+	}
+}
+
+func FuzzParsePowerOnHours(f *testing.F) {
+	f.Add(`{"critical_warning": 0, "power_on_hours": 32767}`)
+	f.Fuzz(func(t *testing.T, out string) {
+		hours, err := parsePowerOnHours([]byte(out))
+		assert.True(t, hours >= 0 && hours <= admin.MostPowerOnHours && (err == nil || hours == 0))
+	})
+}

@@ -13,6 +13,7 @@ func TestCommandsAreInContract(t *testing.T) {
 		"standardInquiry": {standardInquiry(device).Argv},
 		"serialPage":      {serialPage(device).Argv},
 		"extendedPage":    {extendedPage(device).Argv},
+		"scanPage":        {scanPage(device).Argv},
 		"descriptor":      {descriptor(device).Argv},
 		"supportsAny":     {supportsAny(device).Argv},
 		"supports": {

@@ -66,6 +66,20 @@ func parseSerial(out []byte) (string, error) {
 	return serial, nil
 }
 
+// parsePowerOnHours reads the Background Scan log page, whose first parameter begins with the accumulated power-on minutes (SBC-4, 6.4.2).
+func parsePowerOnHours(out []byte) (int64, error) {
+	const header, parameter = 4, 16
+	switch {
+	case len(out) < header || out[0]&0x3f != 0x15:
+		return 0, errors.New("parse log page: this is not the page 0x15")
+	case len(out) < header+parameter || int(binary.BigEndian.Uint16(out[2:])) < parameter:
+		return 0, fmt.Errorf("parse log page 0x15: %d bytes instead of %d", len(out), header+parameter)
+	case binary.BigEndian.Uint16(out[4:]) != 0 || out[7] != parameter-4:
+		return 0, errors.New("parse log page 0x15: it does not begin with the background scan status")
+	}
+	return int64(binary.BigEndian.Uint32(out[8:]) / 60), nil
+}
+
 // text is an ASCII field without its padding.
 func text(field []byte) (string, error) {
 	s := strings.Trim(string(field), " \x00")

@@ -2,6 +2,7 @@ package scsi
 
 import (
 	"bytes"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"testing"
@@ -270,5 +271,35 @@ func FuzzParseSupport(f *testing.F) {
 		if got, err := parseSupport(out); err != nil || got {
 			assert.Equal(t, err == nil, got)
 		}
+	})
+}
+
+// scanLog is a Background Scan log page of a drive that has been on for the minutes.
+func scanLog(minutes uint32) []byte {
+	page := binary.BigEndian.AppendUint32([]byte{0x15, 0, 0, 16, 0, 0, 3, 12}, minutes)
+	return append(page, make([]byte, 8)...)
+}
+
+func TestPowerOnTimeIsReadFromTheBackgroundScanPage(t *testing.T) {
+	for minutes, want := range map[uint32]int64{0: 0, 59: 0, 60: 1, 32768*60 - 1: 32767, 32768 * 60: 32768} {
+		hours, err := parsePowerOnHours(scanLog(minutes))
+		require.NoError(t, err)
+		assert.Equal(t, want, hours)
+	}
+	good := scanLog(60)
+	for name, out := range map[string][]byte{
+		"nothing": nil, "another page": append([]byte{0x0d}, good[1:]...), "cut": good[:19], "no parameter": {0x15, 0, 0, 0},
+		"another parameter": append([]byte{0x15, 0, 0, 16, 0, 1}, good[6:]...), "a text": []byte("log_sense: field in cdb illegal"),
+	} {
+		_, err := parsePowerOnHours(out)
+		require.Error(t, err, name)
+	}
+}
+
+func FuzzParsePowerOnHours(f *testing.F) {
+	f.Add(scanLog(60))
+	f.Fuzz(func(t *testing.T, out []byte) {
+		hours, err := parsePowerOnHours(out)
+		assert.True(t, hours >= 0 && (err == nil || hours == 0))
 	})
 }

@@ -136,6 +136,18 @@ func (d *Driver) afterSave(ctx context.Context, id inventory.Identity, want inve
 	return inventory.ActivateNone, nil
 }
 
+// PowerOnHours reads the accumulated power-on minutes of the Background Scan log page.
+func (d *Driver) PowerOnHours(ctx context.Context, id inventory.Identity) (int64, error) {
+	hours, err := ask(ctx, d, scanPage(device(id)), parsePowerOnHours)
+	if unsupported(err) {
+		return 0, fmt.Errorf("%s has no Background Scan log page: %w", device(id), driver.ErrNotSupported)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read power-on time of %s: %w", device(id), err)
+	}
+	return hours, nil
+}
+
 // Activate makes deferred microcode run and reads what runs afterwards. I/O to the drive waits meanwhile, so the node
 // should be drained. A drive that reports its old revision afterwards, or refuses, needs a reboot.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
@@ -185,7 +197,7 @@ func unique(s state, id inventory.Identity) string {
 
 // Tools are those of sg3_utils.
 func (*Driver) Tools() []string {
-	return []string{"sg_inq", "sg_opcodes", "sg_read_buffer", "sg_write_buffer"}
+	return []string{"sg_inq", "sg_logs", "sg_opcodes", "sg_read_buffer", "sg_write_buffer"}
 }
 
 // Usable returns an error that names the tools that are not installed.
@@ -210,6 +222,11 @@ func serialPage(device string) command.Command {
 // extendedPage reads the Extended INQUIRY Data page.
 func extendedPage(device string) command.Command {
 	return command.Command{Argv: []string{"sg_inq", "--raw", "--page=0x86", device}}
+}
+
+// scanPage reads the Background Scan log page.
+func scanPage(device string) command.Command {
+	return command.Command{Argv: []string{"sg_logs", "--raw", "--page=0x15", device}}
 }
 
 // descriptor reads the READ BUFFER descriptor of the buffer that microcode is written to.

@@ -18,6 +18,8 @@ type Firmware struct {
 	Running Slot `json:"running"`
 	// PowerCycles counts how often the drive was turned on.
 	PowerCycles uint64 `json:"powerCycles,omitempty"`
+	// PowerOnHours is for how long it was on.
+	PowerOnHours uint64 `json:"powerOnHours,omitempty"`
 }
 
 // Slot is the firmware in a slot; an empty revision is an empty slot.

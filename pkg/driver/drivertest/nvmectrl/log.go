@@ -68,5 +68,6 @@ func (c *Controller) healthLog() []byte {
 	binary.LittleEndian.PutUint16(b[1:], roomTemperature)
 	b[3], b[4] = 100, 10 // per cent of the spare blocks: what is left, and what is too little
 	binary.LittleEndian.PutUint64(b[112:], c.PowerCycles)
+	binary.LittleEndian.PutUint64(b[128:], c.PowerOnHours)
 	return b
 }

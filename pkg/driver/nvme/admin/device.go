@@ -188,7 +188,8 @@ const (
 
 const (
 	identifySize   = 4096
-	slotLogSize    = 512
+	logSize        = 512
+	healthLogPage  = 2
 	slotLogPage    = 3
 	allNamespaces  = 0xffffffff
 	identifyThis   = 1 // CNS 01h: the controller that processes the command
@@ -208,14 +209,25 @@ func Identify(c Controller) (Identification, error) {
 
 // ReadSlotLog reads the Firmware Slot Information log.
 func ReadSlotLog(c Controller) (SlotLog, error) {
-	data := make([]byte, slotLogSize)
-	err := read(c, "read firmware slot log", Command{
-		Opcode: OpcodeGetLogPage, Namespace: allNamespaces, CDW10: slotLogPage | (slotLogSize/bytesPerDword-1)<<16,
-	}, data)
+	data, err := readLog(c, "read firmware slot log", slotLogPage)
 	if err != nil {
 		return SlotLog{}, err
 	}
 	return ParseSlotLog(data)
+}
+
+// ReadPowerOnHours reads the hours for which the drive was powered on from the SMART / Health Information log.
+func ReadPowerOnHours(c Controller) (int64, error) {
+	data, err := readLog(c, "read health log", healthLogPage)
+	if err != nil {
+		return 0, err
+	}
+	return ParsePowerOnHours(data)
+}
+
+func readLog(c Controller, operation string, page uint32) ([]byte, error) {
+	data := make([]byte, logSize)
+	return data, read(c, operation, Command{Opcode: OpcodeGetLogPage, Namespace: allNamespaces, CDW10: page | (logSize/bytesPerDword-1)<<16}, data)
 }
 
 func read(c Controller, operation string, cmd Command, data []byte) error {

@@ -98,8 +98,8 @@ const revisionSize = 8
 
 // ParseSlotLog reads the log page.
 func ParseSlotLog(b []byte) (SlotLog, error) {
-	if len(b) < slotLogSize {
-		return SlotLog{}, fmt.Errorf("parse firmware slot log: %d bytes instead of %d", len(b), slotLogSize)
+	if len(b) < logSize {
+		return SlotLog{}, fmt.Errorf("parse firmware slot log: %d bytes instead of %d", len(b), logSize)
 	}
 	log := SlotLog{AFI: b[0]}
 	for i := range log.Revisions {
@@ -108,6 +108,21 @@ func ParseSlotLog(b []byte) (SlotLog, error) {
 		log.Revisions[i], log.Unreadable[i] = revision, err != nil
 	}
 	return log, nil
+}
+
+// MostPowerOnHours bounds a count of hours that can be true: more than two centuries.
+const MostPowerOnHours = 2_000_000
+
+// ParsePowerOnHours reads bytes 143:128 of the SMART / Health Information log (NVMe Base Specification 2.0, figure 206).
+func ParsePowerOnHours(b []byte) (int64, error) {
+	if len(b) < logSize {
+		return 0, fmt.Errorf("parse health log: %d bytes instead of %d", len(b), logSize)
+	}
+	hours, high := binary.LittleEndian.Uint64(b[128:]), binary.LittleEndian.Uint64(b[136:])
+	if high != 0 || hours > MostPowerOnHours {
+		return 0, fmt.Errorf("parse health log: the count of power-on hours is no such count: 0x%016x%016x", high, hours)
+	}
+	return int64(hours), nil
 }
 
 // Status is the drive's answer to a command: the status code type in bits 10:8 and the status code in bits 7:0, without

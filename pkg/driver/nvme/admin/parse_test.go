@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func TestTextOfADriveIsCleaned(t *testing.T) {
 }
 
 func TestParseSlotLog(t *testing.T) {
-	b := make([]byte, slotLogSize)
+	b := make([]byte, logSize)
 	copy(b, "\x21\x00\x00\x00\x00\x00\x00\x00GDC5602QGDC5902Q")
 	copy(b[56:], "1.0     ")
 	l, err := ParseSlotLog(b)
@@ -74,7 +75,7 @@ func FuzzParseIdentify(f *testing.F) {
 }
 
 func FuzzParseSlotLog(f *testing.F) {
-	f.Add(make([]byte, slotLogSize))
+	f.Add(make([]byte, logSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l, err := ParseSlotLog(b)
 		if err != nil {
@@ -86,4 +87,28 @@ func FuzzParseSlotLog(f *testing.F) {
 func FuzzCharacterMajor(f *testing.F) {
 	f.Add(devices)
 	f.Fuzz(func(_ *testing.T, table string) { characterMajor(table, "nvme") })
+}
+
+func TestParsePowerOnHours(t *testing.T) {
+	log := make([]byte, 512)
+	log[128], log[129] = 0xff, 0x7f
+	hours, err := ParsePowerOnHours(log)
+	require.NoError(t, err)
+	assert.Equal(t, int64(32767), hours)
+	_, err = ParsePowerOnHours(log[:511])
+	require.ErrorContains(t, err, "511 bytes instead of 512")
+	for _, at := range []int{132, 136, 143} {
+		broken := slices.Clone(log)
+		broken[at] = 1
+		_, err = ParsePowerOnHours(broken)
+		require.ErrorContains(t, err, "no such count", "byte %d", at)
+	}
+}
+
+func FuzzParsePowerOnHours(f *testing.F) {
+	f.Add(make([]byte, 512))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		hours, err := ParsePowerOnHours(b)
+		assert.True(t, hours >= 0 && hours <= MostPowerOnHours && (err == nil || hours == 0))
+	})
 }
