@@ -306,11 +306,31 @@ type CatalogRunning struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=64
 	Issues []string `json:"issues,omitzero"`
+	// limit is the least number of power-on hours at which a device that runs this version fails, by its vulnerabilities. Absent where none
+	// has a limit.
+	// +optional
+	Limit *CatalogLimit `json:"limit,omitempty"`
 	// fixedIn is the nearest newer version of those that are offered that is known to fix all of them and that the upgrade paths of its
 	// source, and its provider, allow, at once or by way of others. Absent where there is none, or versions are not ordered.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	FixedIn string `json:"fixedIn,omitempty"`
+}
+
+// CatalogLimit is when a device fails.
+type CatalogLimit struct {
+	// issue is the vulnerability that has the limit.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Issue string `json:"issue,omitempty"`
+	// powerOnHours is after how many hours of power the device fails.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	PowerOnHours int64 `json:"powerOnHours,omitempty"`
+	// firstFailureTime is when the first of the devices that run the version has been on for so long, if it stays on. Absent where none of
+	// them says for how long it was on.
+	// +optional
+	FirstFailureTime *metav1.Time `json:"firstFailureTime,omitempty"`
 }
 
 // CatalogVersion is one version that is offered.
@@ -375,6 +395,19 @@ type FirmwareCatalogList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []FirmwareCatalog `json:"items"`
+}
+
+// FirstFailure is when the first of the devices fails by a limit of the version that it runs; nil where none does.
+func (s *FirmwareCatalogStatus) FirstFailure() *metav1.Time {
+	var first *metav1.Time
+	for i := range s.Components {
+		for j := range s.Components[i].Running {
+			if l := s.Components[i].Running[j].Limit; l != nil && l.FirstFailureTime != nil && (first == nil || l.FirstFailureTime.Before(first)) {
+				first = l.FirstFailureTime
+			}
+		}
+	}
+	return first
 }
 
 // UnknownVersion is what a catalog lists as the version of devices that could not be read.

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -132,6 +133,15 @@ type NodeDeviceStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MaxLength=128
 	Arrays []string `json:"arrays,omitempty"`
+	// powerOnHours is for how long the device had been powered on at powerOnHoursTime, by its own count. Drives of the NVMe standard have
+	// one, and SAS drives that log background scans. It is written again when it is a day off what follows from it and the time since, so
+	// that nothing is written of a drive that stays on.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	PowerOnHours *int64 `json:"powerOnHours,omitempty"`
+	// powerOnHoursTime is when powerOnHours was read.
+	// +optional
+	PowerOnHoursTime *metav1.Time `json:"powerOnHoursTime,omitempty"`
 	// firmware is what the device runs and stores, read from the device itself.
 	// +optional
 	Firmware *ObservedFirmware `json:"firmware,omitempty"`
@@ -396,6 +406,15 @@ func (s *NodeDeviceStatus) PCIIDs() (vendor, device string) {
 func (s *NodeDeviceStatus) ModelKey() string {
 	vendor, device := s.PCIIDs()
 	return ModelKey(vendor, device, s.Vendor, s.Model)
+}
+
+// Reaches is when the device will have been powered on for a number of hours if it stays on; it may have been. False where the device does
+// not say for how long it was on.
+func (s *NodeDeviceStatus) Reaches(hours int64) (time.Time, bool) {
+	if s.PowerOnHours == nil || s.PowerOnHoursTime == nil {
+		return time.Time{}, false
+	}
+	return s.PowerOnHoursTime.Add(time.Duration(hours-*s.PowerOnHours) * time.Hour), true
 }
 
 // IsUnhealthy reports whether a job left the device unhealthy, so that every image waits for a retry.

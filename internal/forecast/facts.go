@@ -8,6 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/due"
+	"github.com/nodefirmware/node-firmware-operator/internal/lifetime"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -27,6 +28,7 @@ type Facts struct {
 	Sources        []v1alpha1.FirmwareSource
 	Policies       []v1alpha1.RolloutPolicy
 	Quarantines    []v1alpha1.FirmwareQuarantine
+	Catalogs       []v1alpha1.FirmwareCatalog
 }
 
 // play is a forecast in the making.
@@ -39,6 +41,7 @@ type play struct {
 	jobs     map[string][]*v1alpha1.FirmwareJob // by node: those that matter
 	labels   map[string]map[string]string
 	refs     map[match.Ref]int // with their priority
+	limits   lifetime.Limits
 	took     schedule.Durations
 	out      *Forecast
 }
@@ -46,7 +49,7 @@ type play struct {
 func newPlay(f Facts) *play {
 	p := &play{
 		Facts: f, ix: match.NewIndex(), firmware: map[string]*v1alpha1.NodeFirmware{}, devices: map[string][]*v1alpha1.NodeDevice{},
-		jobs: map[string][]*v1alpha1.FirmwareJob{}, labels: map[string]map[string]string{}, refs: map[match.Ref]int{},
+		jobs: map[string][]*v1alpha1.FirmwareJob{}, labels: map[string]map[string]string{}, refs: map[match.Ref]int{}, limits: lifetime.Of(f.Catalogs),
 		out: &Forecast{Tallies: map[match.Ref]match.Tally{}},
 	}
 	for i := range f.Policies {

@@ -117,17 +117,28 @@ func (c *campaign) jobOf(j *v1alpha1.FirmwareJob) schedule.Job {
 	for _, u := range j.Spec.Task.Devices {
 		out.Devices = append(out.Devices, u.Name)
 	}
+	if n := c.firmware[j.Spec.NodeName]; n != nil {
+		out.Fails, _ = c.limits.First(j, n.Status.Machine, func(name string) (*v1alpha1.NodeDevice, error) { return c.device(j.Spec.NodeName, name), nil })
+	}
 	out.Edges, _ = schedule.EdgesOf(j, func(device string) (string, error) { return c.model(j.Spec.NodeName, device), nil })
 	return out
 }
 
 func (c *campaign) model(node, device string) string {
-	for _, d := range c.devices[node] {
-		if d.Name == device {
-			return d.Status.ModelKey()
-		}
+	if d := c.device(node, device); d != nil {
+		return d.Status.ModelKey()
 	}
 	return ""
+}
+
+// device of a node by its name; nil for none.
+func (c *campaign) device(node, name string) *v1alpha1.NodeDevice {
+	for _, d := range c.devices[node] {
+		if d.Name == name {
+			return d
+		}
+	}
+	return nil
 }
 
 // priority is that of the job, or the highest of the templates that want what it does.

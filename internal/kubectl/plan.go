@@ -148,6 +148,10 @@ func gatherPlan(ctx context.Context, api client.Reader, now time.Time) (f foreca
 			f.Quarantines = append(f.Quarantines, *q)
 			return nil
 		}),
+		each(ctx, api, &v1alpha1.FirmwareCatalogList{}, nil, func(c *v1alpha1.FirmwareCatalog) error {
+			f.Catalogs = append(f.Catalogs, *c)
+			return nil
+		}),
 	)
 	if err != nil {
 		return f, err

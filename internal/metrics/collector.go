@@ -244,6 +244,9 @@ func reportCatalogs(list []v1alpha1.FirmwareCatalog, out chan<- prometheus.Metri
 		if at := s.LastDiscoveryTime; at != nil {
 			out <- catalogDiscovery.gauge(int(at.Unix()), f.Name)
 		}
+		if at := f.Status.FirstFailure(); at != nil {
+			out <- catalogFailure.gauge(int(at.Unix()), f.Name)
+		}
 	}
 }
 
@@ -333,6 +336,7 @@ var (
 
 	catalogDevices      = metric("node_firmware_catalog_devices", "Devices of a machine model, by what its catalog says of them: Behind the newest version, Vulnerable by the issue tags of a provider (absent where none tells), Unknown where it cannot be said whether they are behind, and All. A device may be in several. The first 200 catalogs by name.", "catalog", "state")
 	catalogDiscovery    = metric("node_firmware_catalog_discovery_timestamp_seconds", "When the provider answered last whose answer about a machine model is the oldest. Absent until each has answered. The first 200 catalogs by name.", "catalog")
+	catalogFailure      = metric("node_firmware_catalog_first_failure_timestamp_seconds", "When the first device of a machine model has been powered on for as long as a known vulnerability of its firmware lets it work, if it stays on. Absent where none has such a limit. The first 200 catalogs by name.", "catalog")
 	catalogsNotReported = metric("node_firmware_catalogs_not_reported", "Catalogs beyond the first 200, which have no metrics of their own.")
 )
 
@@ -340,7 +344,7 @@ var (
 var Table = []Metric{devices, jobs, jobsLate, nodes, quarantines, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued,
 	poolWaiting, poolStart, poolCompletion, poolEstimate, poolComplete,
 	poolHalted, poolWave, templateDevices, templateNodes, templatesNotReported, sourceReady,
-	catalogDevices, catalogDiscovery, catalogsNotReported}
+	catalogDevices, catalogDiscovery, catalogFailure, catalogsNotReported}
 
 func metric(name, help string, labels ...string) Metric {
 	return Metric{Name: name, Help: help, Labels: labels, desc: prometheus.NewDesc(name, help, labels, nil)}

@@ -333,8 +333,8 @@ func (p *pass) ledgerFull(c *candidate) (Reason, string) {
 		"one of them is done. To disturb more nodes at once, divide them among several policies.", c.pool.Name, len(c.pool.out.Ledger))
 }
 
-// inOrder lists the jobs for which wanted returns true in the order of the queue: by priority, then by age, and the operator's
-// own node last.
+// inOrder lists the jobs for which wanted returns true in the order of the queue: by priority, then by when their devices fail, then by age,
+// and the operator's own node last.
 func (p *pass) inOrder(wanted func(*Job) bool) []*Job {
 	var out []*Job
 	for i := range p.facts.Jobs {
@@ -355,9 +355,24 @@ func (p *pass) inOrder(wanted func(*Job) bool) []*Job {
 		if o := cmp.Compare(b.Priority, a.Priority); o != 0 {
 			return o
 		}
+		if o := byFailure(a, b); o != 0 {
+			return o
+		}
 		return byAge(a, b)
 	})
 	return out
+}
+
+func byFailure(a, b *Job) int {
+	switch {
+	case a.Fails.IsZero() && b.Fails.IsZero():
+		return 0
+	case a.Fails.IsZero():
+		return 1
+	case b.Fails.IsZero():
+		return -1
+	}
+	return a.Fails.Compare(b.Fails)
 }
 
 func byAge(a, b *Job) int {

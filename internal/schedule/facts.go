@@ -115,7 +115,10 @@ type Job struct {
 	Created         time.Time
 	// Priority orders the queue before the age: higher goes first.
 	Priority int
-	State    JobState
+	// Fails is when the first of the devices fails that the job updates, by the limit of a vulnerability of what it runs; zero where none does.
+	// Of jobs with the same priority those go first whose devices fail first, and before those whose devices do not.
+	Fails time.Time
+	State JobState
 	// Expected is how long the job is expected to take, at most 24 hours; 0 when nothing is known.
 	Expected time.Duration
 	// Steps says that the job runs steps that a person listed, or restores firmware, and updates nothing.

@@ -59,6 +59,8 @@ type Release struct {
 	Source string
 	// Fixes and Has are ids of vulnerabilities that this version fixes, and that it has, by the issue tags of the provider.
 	Fixes, Has []string
+	// PowerOnHours are the hours of power after which a device fails that has the vulnerability, by the ids of those that have such a limit.
+	PowerOnHours map[string]int64
 	// IssuesLeftOut counts those of one release that are not in the lists, because they are too many or their ids are none.
 	IssuesLeftOut int
 }
@@ -127,6 +129,16 @@ func (r *Release) clean() bool {
 		r.URL = ""
 	}
 	r.Fixes, r.Has = r.cleanIDs(r.Fixes), r.cleanIDs(r.Has)
+	var limits map[string]int64
+	for id, hours := range r.PowerOnHours {
+		if id = strings.TrimSpace(id); slices.Contains(r.Fixes, id) || slices.Contains(r.Has, id) {
+			if limits == nil {
+				limits = map[string]int64{}
+			}
+			limits[id] = Sooner(limits[id], hours)
+		}
+	}
+	r.PowerOnHours = limits
 	return true
 }
 

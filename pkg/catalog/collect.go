@@ -41,6 +41,8 @@ type Offer struct {
 // Issue is a known vulnerability by the issue tags of providers.
 type Issue struct {
 	ID string
+	// PowerOnHours is after how many hours of power a device that has it fails; 0 for no such limit.
+	PowerOnHours int64
 	// FixedIn are versions that fix it, the older ones first where they can be read. Of many that can be read, some between the oldest and
 	// the newest are left out.
 	FixedIn []string
@@ -77,6 +79,14 @@ func Collect(ctx context.Context, p Provider, q Query, keep int) (Collected, err
 		out.Offers[i] = collectors[i].offer()
 	}
 	return out, nil
+}
+
+// Sooner is the lower of two limits in hours; 0 is none.
+func Sooner(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // Versions returns the versions that are kept when versions of the component are spelled so: the newest ones, and then the first ones that
@@ -131,8 +141,13 @@ func (c *collector) add(r Release, keep int) {
 			i.Has = i.Has[:min(len(i.Has), maxAffected)]
 		}
 	}
+	for id, hours := range r.PowerOnHours {
+		if i := c.issue(id); i != nil {
+			i.PowerOnHours = Sooner(i.PowerOnHours, hours)
+		}
+	}
 	fixes := len(r.Fixes) > 0
-	r.Fixes, r.Has = nil, nil
+	r.Fixes, r.Has, r.PowerOnHours = nil, nil, nil
 	if fixes {
 		insert(&c.Fixing, r, spelled, maxFixing)
 	}

@@ -37,6 +37,8 @@ type Entry struct {
 	// Fixes and Has are vulnerabilities that this version fixes and has.
 	Fixes []string `json:"fixes"`
 	Has   []string `json:"has"`
+	// PowerOnHours are the hours of power after which a device fails, by those vulnerabilities of Fixes and Has that have such a limit.
+	PowerOnHours map[string]int64 `json:"powerOnHours"`
 	// Source is the FirmwareSource that holds it; an index has none.
 	Source string `json:"-"`
 }
@@ -87,7 +89,7 @@ func (e *Entry) offer(q Query, emit Emit) error {
 }
 
 func (e *Entry) release() (Release, error) {
-	r := Release{Version: e.Version, URL: e.URL, Fixes: e.Fixes, Has: e.Has, Source: e.Source}
+	r := Release{Version: e.Version, URL: e.URL, Fixes: e.Fixes, Has: e.Has, PowerOnHours: e.PowerOnHours, Source: e.Source}
 	if !slices.Contains([]string{"NIC", "StorageController", "Disk", "BIOS"}, e.Class) {
 		return r, fault(InvalidCatalog, "parse index: class %.32q is none of NIC, StorageController, Disk and BIOS", e.Class)
 	}
@@ -104,6 +106,11 @@ func (e *Entry) release() (Release, error) {
 		var err error
 		if r.Digest, err = inventory.ParseDigest(e.Digest); err != nil {
 			return r, fault(InvalidCatalog, "parse index: digest %.80q is not sha256: and 64 lower-case hexadecimal digits", e.Digest)
+		}
+	}
+	for id, hours := range e.PowerOnHours {
+		if hours < 1 || !slices.Contains(e.Fixes, id) && !slices.Contains(e.Has, id) {
+			return r, fault(InvalidCatalog, "parse index: powerOnHours of %.64q is not at least 1, or the version neither fixes nor has it", id)
 		}
 	}
 	if !r.clean() {

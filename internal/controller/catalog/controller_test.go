@@ -649,7 +649,7 @@ func TestFixIsReachedByWhatItNeeds(t *testing.T) {
 	} {
 		var o offers
 		o.add("a", catalog.Offer{Decimal: list, Issues: []catalog.Issue{{ID: "CVE-1", FixedIn: []string{list[0].Version}}}})
-		c := judge(kind{format: inventory.FormatDotted, running: map[string]int32{"1.0": 1}}, o, 5, nil)
+		c := judge(kind{format: inventory.FormatDotted, running: map[string]group{"1.0": {devices: 1}}}, o, 5, nil)
 		assert.Equal(t, want, c.Running[0].FixedIn)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
@@ -141,6 +144,7 @@ func (m *merged) addIssue(issue catalog.Issue) {
 		i = len(m.issues) - 1
 	}
 	have := &m.issues[i]
+	have.PowerOnHours = catalog.Sooner(have.PowerOnHours, issue.PowerOnHours)
 	have.FixedIn, have.FixedInText = union(have.FixedIn, issue.FixedIn), union(have.FixedInText, issue.FixedInText)
 	have.Has, have.InDoubt = union(have.Has, issue.Has), union(have.InDoubt, issue.InDoubt)
 	have.MoreFixes, have.MoreHave = have.MoreFixes || issue.MoreFixes, have.MoreHave || issue.MoreHave
@@ -183,26 +187,37 @@ func judge(k kind, from offers, keep int, paths map[string]*match.Paths) v1alpha
 		}
 		c.Versions = append(c.Versions, v)
 	}
-	for version, devices := range k.running {
-		run := v1alpha1.CatalogRunning{Version: cmp.Or(version, v1alpha1.UnknownVersion), Devices: devices, Position: o.place(version)}
+	for version, those := range k.running {
+		run := v1alpha1.CatalogRunning{Version: cmp.Or(version, v1alpha1.UnknownVersion), Devices: those.devices, Position: o.place(version)}
 		has, known := o.issuesOf(version)
 		if known {
 			run.Issues = []string{}
 		}
 		for _, i := range has {
 			run.Issues = append(run.Issues, i.ID)
+			limit(&run, v1alpha1.CatalogLimit{Issue: i.ID, PowerOnHours: i.PowerOnHours})
 		}
 		if len(has) > 0 {
 			run.FixedIn = catalog.NearestFix(has, o.reachable(version, paths), o.spelled)
 		}
 		from.complete(&run)
 		slices.Sort(run.Issues)
+		if run.Limit != nil {
+			run.Limit.FirstFailureTime = those.after(run.Limit.PowerOnHours)
+		}
 		c.Running = append(c.Running, run)
 	}
 	slices.SortFunc(c.Running, func(a, b v1alpha1.CatalogRunning) int {
 		return cmp.Or(cmp.Compare(b.Devices, a.Devices), cmp.Compare(a.Version, b.Version))
 	})
 	return c
+}
+
+// limit sets a limit that is lower than the one that the version has.
+func limit(run *v1alpha1.CatalogRunning, l v1alpha1.CatalogLimit) {
+	if l.PowerOnHours > 0 && (run.Limit == nil || l.PowerOnHours < run.Limit.PowerOnHours) {
+		run.Limit = &l
+	}
 }
 
 // issuesOf are the vulnerabilities that a running version has. Known says that they are all that there are.
@@ -259,6 +274,9 @@ func (o offers) complete(run *v1alpha1.CatalogRunning) {
 		run.Issues = []string{}
 	}
 	run.Issues = union(run.Issues, was.Issues)
+	if was.Limit != nil {
+		limit(run, *was.Limit)
+	}
 	switch {
 	case len(run.Issues) == known: // nothing that was not known
 	case known == 0, run.FixedIn != "" && catalog.Decimal.Compare(run.FixedIn, was.FixedIn) == inventory.Older:
@@ -335,8 +353,23 @@ type kind struct {
 	v1alpha1.ComponentKey
 	// format is what the driver of every device declares.
 	format inventory.VersionFormat
-	// running counts the devices for each version; "" stands for those that could not be read.
-	running map[string]int32
+	// running are the devices of each version; "" stands for those that could not be read.
+	running map[string]group
+}
+
+// group is the devices that run one version.
+type group struct {
+	devices int32
+	// onSince is since when the one that was on the longest would be on without a break; zero where none says for how long it was.
+	onSince time.Time
+}
+
+// after is when the first of them has been on for so many hours; nil where that is not known.
+func (g group) after(hours int64) *metav1.Time {
+	if g.onSince.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: g.onSince.Add(time.Duration(hours) * time.Hour)}
 }
 
 // classes in the order in which they are listed.
@@ -355,14 +388,19 @@ func (t tally) add(devices []v1alpha1.NodeDevice) {
 		c := s.Component()
 		k := t[c]
 		if k == nil {
-			k = &kind{ComponentKey: c, format: inventory.FormatDotted, running: map[string]int32{}}
+			k = &kind{ComponentKey: c, format: inventory.FormatDotted, running: map[string]group{}}
 			t[c] = k
 		}
 		running := s.Running()
 		if running != "" && s.Firmware.VersionFormat != v1alpha1.VersionFormatDotted {
 			k.format = inventory.FormatPlain
 		}
-		k.running[running]++
+		those := k.running[running]
+		those.devices++
+		if since, known := s.Reaches(0); known && (those.onSince.IsZero() || since.Before(those.onSince)) {
+			those.onSince = since
+		}
+		k.running[running] = those
 	}
 }
 

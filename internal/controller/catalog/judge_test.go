@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
@@ -20,9 +22,9 @@ func TestTheStatusIsBounded(t *testing.T) {
 	const kinds, runs, issues = 80, 30, 200
 	for n := range kinds {
 		k := kind{ComponentKey: component{Class: v1alpha1.ClassDisk, Vendor: long(128, n), Model: long(128, n), BoardID: long(64, n)},
-			format: inventory.FormatDotted, running: map[string]int32{}}
+			format: inventory.FormatDotted, running: map[string]group{}}
 		for i := range runs {
-			k.running[fmt.Sprintf("1.%d", i)] = 1
+			k.running[fmt.Sprintf("1.%d", i)] = group{devices: 1}
 		}
 		var from catalog.Offer
 		for i := range 16 {
@@ -54,7 +56,7 @@ func TestOffersOfProvidersAreMerged(t *testing.T) {
 		Issues: []catalog.Issue{{ID: "CVE-1", FixedIn: []string{"1.0"}}}})
 	o.add("b", catalog.Offer{Decimal: []catalog.Release{{Version: "1.1"}, {Version: "1.0", URL: "https://b/1.0", Digest: inventory.Digest{2}}},
 		Issues: []catalog.Issue{{ID: "CVE-1", FixedIn: []string{"1.0", "1.1"}, Has: []string{"0.9"}}}})
-	c := judge(kind{format: inventory.FormatDotted, running: map[string]int32{"0.9": 2, "": 1}}, o, 5, nil)
+	c := judge(kind{format: inventory.FormatDotted, running: map[string]group{"0.9": {devices: 2}, "": {devices: 1}}}, o, 5, nil)
 	assert.Equal(t, []v1alpha1.CatalogVersion{
 		{Version: "1.1", Provider: "b"},
 		{Version: "1.0", Provider: "b", Source: "s", URL: "https://b/1.0", Digest: v1alpha1.Digest(inventory.Digest{2}.String())},
@@ -76,9 +78,41 @@ func TestFixIsReached(t *testing.T) {
 		"1.3": {{To: "1.1", From: []string{"1.0"}}, {To: "1.2", Below: "1.1"}},
 		"":    {{To: "1.1", From: []string{"1.0"}}, {To: "1.2", Below: "1.1"}, {To: "1.3", From: []string{"1.0"}, Via: "1.2"}},
 	} {
-		c := judge(kind{format: inventory.FormatDotted, running: map[string]int32{"1.0": 1}}, o, 5, map[string]*match.Paths{"s": match.NewPaths(list, "s")})
+		c := judge(kind{format: inventory.FormatDotted, running: map[string]group{"1.0": {devices: 1}}}, o, 5, map[string]*match.Paths{"s": match.NewPaths(list, "s")})
 		assert.Equal(t, want, c.Running[0].FixedIn)
 	}
+}
+
+func limited(issue string, hours int64) *v1alpha1.CatalogLimit {
+	return &v1alpha1.CatalogLimit{Issue: issue, PowerOnHours: hours}
+}
+
+// The lowest limit of the vulnerabilities that a version has counts, and the device that has been on the longest.
+func TestTheFirstDeviceThatFailsIsForetold(t *testing.T) {
+	read := metav1.NewTime(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
+	device := func(version string, hours int64) v1alpha1.NodeDevice {
+		return v1alpha1.NodeDevice{Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassDisk, Model: "EO001920", Firmware: &v1alpha1.ObservedFirmware{Running: version},
+			PowerOnHours: &hours, PowerOnHoursTime: &read}}
+	}
+	silent := device("HPD6", 0)
+	silent.Status.PowerOnHours, silent.Status.PowerOnHoursTime = nil, nil
+	of := tally{}
+	of.add([]v1alpha1.NodeDevice{device("HPD5", 32_000), device("HPD5", 32_720), silent, device("HPD8", 40_000)})
+	var o offers
+	o.add("a", catalog.Offer{First: []catalog.Release{{Version: "HPD8"}}, Tells: true, Issues: []catalog.Issue{
+		{ID: "a00092491", FixedInText: []string{"HPD8"}, Has: []string{"HPD5", "HPD6"}, PowerOnHours: 32_768}, {ID: "CVE-1", Has: []string{"HPD5"}},
+	}})
+	o.add("b", catalog.Offer{Issues: []catalog.Issue{{ID: "a00097382", Has: []string{"HPD5"}, PowerOnHours: 40_000}}})
+	first := metav1.NewTime(read.Add(48 * time.Hour))
+	limits := map[string]*v1alpha1.CatalogLimit{}
+	for _, run := range judge(of.kinds()[0], o, 5, nil).Running {
+		limits[run.Version] = run.Limit
+	}
+	assert.Equal(t, map[string]*v1alpha1.CatalogLimit{
+		"HPD5": {Issue: "a00092491", PowerOnHours: 32_768, FirstFailureTime: &first}, "HPD6": {Issue: "a00092491", PowerOnHours: 32_768}, "HPD8": nil,
+	}, limits)
+	status := v1alpha1.FirmwareCatalogStatus{Components: []v1alpha1.CatalogComponent{judge(of.kinds()[0], o, 5, nil)}}
+	assert.Equal(t, &first, status.FirstFailure())
 }
 
 // What the status said is completed, and never made better than what is known now.
@@ -91,6 +125,9 @@ func TestWhatIsRememberedCompletesARunningVersion(t *testing.T) {
 		"a later fix":    {run{Issues: []string{"b"}, FixedIn: "1.2"}, run{Issues: []string{"a"}, FixedIn: "1.1"}, run{Issues: []string{"a", "b"}, FixedIn: "1.2"}},
 		"an earlier fix": {run{Issues: []string{"b"}, FixedIn: "1.0"}, run{Issues: []string{"a"}, FixedIn: "1.1"}, run{Issues: []string{"a", "b"}, FixedIn: "1.1"}},
 		"no fix before":  {run{Issues: []string{"b"}}, run{Issues: []string{"a"}, FixedIn: "1.1"}, run{Issues: []string{"a", "b"}}},
+		"a limit":        {run{Limit: limited("a", 9)}, run{}, run{Limit: limited("a", 9)}},
+		"a lower limit":  {run{Limit: limited("b", 8)}, run{Limit: limited("a", 9)}, run{Limit: limited("b", 8)}},
+		"a higher limit": {run{Limit: limited("b", 10)}, run{Limit: limited("a", 9)}, run{Limit: limited("a", 9)}},
 		"no fix for it":  {run{Issues: []string{"b"}, FixedIn: "1.0"}, run{Issues: []string{"a"}}, run{Issues: []string{"a", "b"}}},
 	} {
 		got := c.is

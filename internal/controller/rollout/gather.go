@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,6 +34,8 @@ type facts struct {
 	unclear error
 	// priority is that of each job that is not admitted, by uid.
 	priority map[string]int
+	// fails is when the first device fails that a job updates which is not admitted, by uid.
+	fails    map[string]time.Time
 	schedule schedule.Facts
 }
 
@@ -98,6 +101,9 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 		return f, err
 	}
 	if f.edges, err = r.edges(ctx, f.jobs); err != nil {
+		return f, err
+	}
+	if f.fails, err = r.failures(ctx, f.jobs); err != nil {
 		return f, err
 	}
 	if f.priority, err = r.priorities(ctx, f.jobs); err != nil {
@@ -248,7 +254,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		job := schedule.Job{
 			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
 			Steps: j.Spec.Task.Type != v1alpha1.JobTypeUpdate, Quarantined: f.queued.quarantined[uid], Unlisted: f.queued.unlisted[uid], Edges: f.edges[uid], Slow: schedule.SlowBoot(j),
-			Priority: f.priority[uid], Planned: j.Labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldOwnerOperator, Follows: j.Spec.Task.Follows,
+			Priority: f.priority[uid], Fails: f.fails[uid], Planned: j.Labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldOwnerOperator, Follows: j.Spec.Task.Follows,
 		}
 		for _, u := range j.Spec.Task.Devices {
 			job.Devices = append(job.Devices, u.Name)

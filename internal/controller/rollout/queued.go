@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/lifetime"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/queue"
@@ -213,6 +215,42 @@ func (r *Reconciler) priorityOf(ctx context.Context, templates map[match.Ref]int
 		}
 	}
 	return highest, nil
+}
+
+// failures are when the devices fail that the jobs update which are not admitted, by uid; of those jobs whose devices do.
+func (r *Reconciler) failures(ctx context.Context, jobs map[string]*v1alpha1.FirmwareJob) (map[string]time.Time, error) {
+	var list v1alpha1.FirmwareCatalogList
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list firmware catalogs: %w", err)
+	}
+	limits := lifetime.Of(list.Items)
+	if limits == nil {
+		return nil, nil
+	}
+	out := map[string]time.Time{}
+	for uid, j := range jobs {
+		if j.Admitted() || j.Ended() {
+			continue
+		}
+		firmware, err := r.firmware(ctx, j.Spec.NodeName)
+		if err != nil {
+			return nil, err
+		}
+		at, err := limits.First(j, firmware.Status.Machine, func(name string) (*v1alpha1.NodeDevice, error) {
+			d := &v1alpha1.NodeDevice{}
+			if err := r.client.Get(ctx, client.ObjectKey{Name: name}, d); client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("read node device %s: %w", name, err)
+			}
+			return d, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !at.IsZero() {
+			out[uid] = at
+		}
+	}
+	return out, nil
 }
 
 // priorityIn is the priority of the template that an origin names; 0 for a pin and for none.

@@ -283,6 +283,45 @@ func TestPriorityComesBeforeAge(t *testing.T) {
 	}
 }
 
+// What fails first goes first, behind what somebody gave a higher priority.
+func TestTheNodeWhoseDriveFailsFirstGoesFirst(t *testing.T) {
+	w := newWorld(t)
+	w.create(newPolicy("default", intstr.FromInt32(5), nil))
+	w.nodes("n1", "n2", "n3", "n4", "n5")
+	for i := range 5 {
+		w.queue(fmt.Sprintf("j%d", i+1), fmt.Sprintf("n%d", i+1))
+	}
+	j := w.job("j5")
+	j.Spec.Priority = ptr.To[int32](5)
+	require.NoError(t, w.Update(t.Context(), j))
+	drive := v1alpha1.ComponentKey{Class: v1alpha1.ClassDisk, Vendor: "HP", Model: "EO001920"}
+	catalog := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "hpe.dl380"}, Spec: v1alpha1.FirmwareCatalogSpec{
+		Machine: v1alpha1.CatalogMachine{Vendor: "hpe", Model: "dl380"},
+	}}
+	w.create(catalog)
+	catalog.Status.Components = []v1alpha1.CatalogComponent{{Class: drive.Class, Vendor: drive.Vendor, Model: drive.Model, Running: []v1alpha1.CatalogRunning{
+		{Version: "HPD5", Position: v1alpha1.PositionBehind, Limit: &v1alpha1.CatalogLimit{Issue: "a00092491", PowerOnHours: 32_768}},
+		{Version: "HPD8", Position: v1alpha1.PositionNewest},
+	}}}
+	require.NoError(t, w.Status().Update(t.Context(), catalog))
+	for node, is := range map[string]struct {
+		version string
+		hours   int64
+	}{"n2": {"HPD5", 20_000}, "n3": {"HPD5", 32_000}, "n4": {"HPD8", 40_000}, "n5": {"HPD8", 0}} {
+		firmware := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: node}}
+		device := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: node + "-bios"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: node}}
+		w.create(firmware, device)
+		firmware.Status.Machine = &v1alpha1.Machine{Vendor: "HPE", Model: "DL380"}
+		device.Status.Class, device.Status.Vendor, device.Status.Model = drive.Class, drive.Vendor, drive.Model
+		device.Status.Firmware = &v1alpha1.ObservedFirmware{Running: is.version, Access: v1alpha1.AccessReadWrite, VersionFormat: v1alpha1.VersionFormatPlain}
+		device.Status.PowerOnHours, device.Status.PowerOnHoursTime = &is.hours, &metav1.Time{Time: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}
+		require.NoError(t, w.Status().Update(t.Context(), firmware))
+		require.NoError(t, w.Status().Update(t.Context(), device))
+	}
+	w.operator().pass()
+	assert.Equal(t, "j5 j3 j2 j1 j4", strings.Join(w.ledger("default"), " "))
+}
+
 // What the API server cannot refuse is said in a condition, and stops this policy's pool only.
 func TestWavesThatCannotBeFollowedStopTheirPoolOnly(t *testing.T) {
 	tenth, half := intstr.FromString("10%"), intstr.FromString("50%")
