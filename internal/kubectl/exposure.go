@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -30,6 +33,8 @@ type Exposure struct {
 	// Devices are all that were looked at, and Untold those of which no catalog tells all vulnerabilities.
 	Devices int `json:"devices"`
 	Untold  int `json:"untold"`
+	// First are the devices that fail first by the limit of an advisory, at most 10.
+	First []Failing `json:"first,omitempty"`
 	// Catalogs are what was asked.
 	Catalogs []AskedCatalog `json:"catalogs"`
 }
@@ -50,7 +55,29 @@ type Exposed struct {
 	Quarantine string   `json:"quarantine,omitempty"`
 	Devices    []string `json:"devices"`
 	Nodes      []string `json:"nodes"`
+	// FirstFailure is when the first of the devices has been powered on for as long as the advisory lets it work, if it stays on; absent where
+	// the advisory has no limit, or none of them says for how long it was.
+	FirstFailure *metav1.Time `json:"firstFailureTime,omitempty"`
 }
+
+// Failing is a device that fails by the limit of an advisory if it stays on and its firmware is not updated.
+type Failing struct {
+	Device   string      `json:"device"`
+	Node     string      `json:"node"`
+	Advisory string      `json:"advisory"`
+	At       metav1.Time `json:"time"`
+	// Reached says that it has been on for so long already.
+	Reached bool `json:"reached,omitempty"`
+	// Policy is the RolloutPolicy of the node; empty for who may not read Nodes. Of one with windows, LastWindow is when the last of them opens before the device fails; absent
+	// where none does.
+	Policy     string       `json:"policy,omitempty"`
+	HasWindows bool         `json:"hasWindows,omitempty"`
+	LastWindow *metav1.Time `json:"lastWindowTime,omitempty"`
+	isOpen     bool
+}
+
+// mostFailing bounds the devices that are listed because they fail first.
+const mostFailing = 10
 
 // AskedCatalog is how old what a catalog says is.
 type AskedCatalog struct {
@@ -132,7 +159,7 @@ func (s *session) completeAdvisories(c *cobra.Command, args []string, toComplete
 	_ = each(c.Context(), api, &v1alpha1.FirmwareCatalogList{}, nil, func(o *v1alpha1.FirmwareCatalog) error {
 		for _, component := range o.Status.Components {
 			for _, run := range component.Running {
-				for _, id := range run.Issues {
+				for _, id := range issuesOf(&run) {
 					known[id] = strings.HasPrefix(id, toComplete) && !slices.Contains(args, id)
 				}
 			}
@@ -163,7 +190,7 @@ func (s *session) exposure(ctx context.Context, api client.Reader, f getOptions,
 		return nil, err
 	}
 	out := &Exposure{TypeMeta: metav1.TypeMeta{APIVersion: resultVersion, Kind: "Exposure"}, Advisories: append([]string{}, advisories...), Exposed: []Exposed{}, Catalogs: stands.asked()}
-	devices, nodes := map[exposedTo][]string{}, map[exposedTo]map[string]bool{}
+	devices, nodes, failing := map[exposedTo][]string{}, map[exposedTo]map[string]bool{}, map[exposedTo][]Failing{}
 	for _, chosen := range f.requests(nil) {
 		err := each(ctx, api, &v1alpha1.NodeDeviceList{}, chosen, func(d *v1alpha1.NodeDevice) error {
 			if !f.chooses(d, nil) {
@@ -177,7 +204,7 @@ func (s *session) exposure(ctx context.Context, api client.Reader, f getOptions,
 			if run == nil {
 				return nil
 			}
-			for _, id := range run.Issues {
+			for _, id := range issuesOf(run) {
 				if len(advisories) > 0 && !slices.ContainsFunc(advisories, func(a string) bool { return strings.EqualFold(a, id) }) {
 					continue
 				}
@@ -187,6 +214,11 @@ func (s *session) exposure(ctx context.Context, api client.Reader, f getOptions,
 				}
 				if nodes[to] == nil {
 					nodes[to] = map[string]bool{}
+				}
+				if run.Limit != nil && run.Limit.Issue == id {
+					if at, known := d.Status.Reaches(run.Limit.PowerOnHours); known {
+						failing[to] = append(failing[to], Failing{Device: d.Name, Node: d.Spec.NodeName, Advisory: id, At: metav1.NewTime(at)})
+					}
 				}
 				devices[to] = append(devices[to], d.Name)
 				nodes[to][d.Spec.NodeName] = true
@@ -204,11 +236,22 @@ func (s *session) exposure(ctx context.Context, api client.Reader, f getOptions,
 	}
 	for to, names := range devices {
 		slices.Sort(names)
-		out.Exposed = append(out.Exposed, Exposed{Advisory: to.advisory, Class: to.class, Vendor: to.vendor, Model: to.model, PCIID: to.pciID, Running: to.running,
-			FixedIn: to.fixedIn, Source: to.source, Quarantine: to.blocked, Devices: names, Nodes: slices.Sorted(maps.Keys(nodes[to]))})
+		slices.SortFunc(failing[to], Failing.compare)
+		row := Exposed{Advisory: to.advisory, Class: to.class, Vendor: to.vendor, Model: to.model, PCIID: to.pciID, Running: to.running,
+			FixedIn: to.fixedIn, Source: to.source, Quarantine: to.blocked, Devices: names, Nodes: slices.Sorted(maps.Keys(nodes[to]))}
+		if of := failing[to]; len(of) > 0 {
+			row.FirstFailure = &of[0].At
+			out.First = append(out.First, of[:min(len(of), mostFailing)]...)
+		}
+		out.Exposed = append(out.Exposed, row)
+	}
+	slices.SortFunc(out.First, Failing.compare)
+	out.First = out.First[:min(len(out.First), mostFailing)]
+	if err := s.addWindows(ctx, api, out.First); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(out.Exposed, func(a, b Exposed) int {
-		return cmp.Or(cmp.Compare(a.Advisory, b.Advisory), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Model, b.Model), cmp.Compare(a.PCIID, b.PCIID),
+		return cmp.Or(compareFailures(a.FirstFailure, b.FirstFailure), cmp.Compare(a.Advisory, b.Advisory), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Model, b.Model), cmp.Compare(a.PCIID, b.PCIID),
 			cmp.Compare(len(b.Devices), len(a.Devices)), cmp.Compare(a.Running, b.Running), cmp.Compare(a.FixedIn, b.FixedIn), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Vendor, b.Vendor))
 	})
 	return out, nil
@@ -222,6 +265,67 @@ func sourceOf(c *v1alpha1.CatalogComponent, version string) string {
 		}
 	}
 	return ""
+}
+
+// issuesOf are the vulnerabilities of a running version that a catalog lists, and that of its limit.
+func issuesOf(run *v1alpha1.CatalogRunning) []string {
+	if run.Limit == nil || slices.Contains(run.Issues, run.Limit.Issue) {
+		return run.Issues
+	}
+	return append(slices.Clone(run.Issues), run.Limit.Issue)
+}
+
+func (f Failing) compare(o Failing) int {
+	return cmp.Or(f.At.Compare(o.At.Time), cmp.Compare(f.Device, o.Device))
+}
+
+// compareFailures orders what fails first, and before what does not fail.
+func compareFailures(a, b *metav1.Time) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return a.Compare(b.Time)
+}
+
+// addWindows says of each device before which window its node has to be updated.
+func (s *session) addWindows(ctx context.Context, api client.Reader, all []Failing) error {
+	if len(all) == 0 {
+		return nil
+	}
+	var policies v1alpha1.RolloutPolicyList
+	if err := api.List(ctx, &policies); err != nil {
+		return fmt.Errorf("list RolloutPolicies: %w", err)
+	}
+	pools := quarantine.NewPools(policies.Items)
+	for i := range all {
+		f, node := &all[i], &corev1.Node{}
+		f.Reached = !f.At.After(s.now())
+		switch err := api.Get(ctx, client.ObjectKey{Name: f.Node}, node); {
+		case apierrors.IsForbidden(err): // as the product's own roles are; when the device fails is known all the same
+			continue
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("get Node %s: %w", f.Node, err)
+		}
+		f.Policy = pools.Of(node.Labels)
+		at := slices.IndexFunc(policies.Items, func(p v1alpha1.RolloutPolicy) bool { return p.Name == f.Policy })
+		if at < 0 || len(policies.Items[at].Spec.Windows) == 0 {
+			continue
+		}
+		calendar, err := schedule.CalendarOf(&policies.Items[at].Spec)
+		if err != nil {
+			continue // the policy says so, and admits nothing
+		}
+		f.HasWindows = true
+		if opens, found := calendar.LastBefore(s.now(), f.At.Time); found {
+			f.LastWindow, f.isOpen = &metav1.Time{Time: opens}, !opens.After(s.now())
+		}
+	}
+	return nil
 }
 
 // blocks is the quarantine that keeps a version from devices of a model somewhere; empty for none.
@@ -272,23 +376,35 @@ func (e *Exposure) names(do func(runtime.Object) error) error {
 
 func (e *Exposure) text(p page) error {
 	var rows [][]string
+	fails := len(e.First) > 0
 	for _, x := range e.Exposed {
 		fixed := x.FixedIn
 		if x.Quarantine != "" {
 			fixed += " (quarantined)"
 		}
 		row := []string{x.Advisory, x.Model, x.Running, strconv.Itoa(len(x.Devices)), strconv.Itoa(len(x.Nodes)), fixed, x.Source}
+		if fails {
+			row = append(row, stamp(x.FirstFailure))
+		}
 		if p.wide {
 			row = append(row, string(x.Class), x.PCIID, x.Quarantine, text.Some(x.Nodes, 5))
 		}
 		rows = append(rows, row)
 	}
 	header := []string{"ADVISORY", "MODEL", "RUNNING", "DEVICES", "NODES", "FIXED IN", "SOURCE"}
+	if fails {
+		header = append(header, "FIRST FAILS")
+	}
 	if p.wide {
 		header = append(header, "CLASS", "PCI-ID", "QUARANTINE", "WHICH NODES")
 	}
 	if len(rows) > 0 {
 		if err := p.table(header, rows, 0, 1, 2, 5, 6); err != nil {
+			return err
+		}
+	}
+	for _, f := range e.First[:min(len(e.First), 5)] {
+		if err := p.line("%s", f.sentence()); err != nil {
 			return err
 		}
 	}
@@ -312,6 +428,23 @@ func (e *Exposure) text(p page) error {
 		return nil
 	}
 	return e.catalogs(p)
+}
+
+// sentence says when the device fails, and before which window its node has to be updated.
+func (f *Failing) sentence() string {
+	if f.Reached {
+		return fmt.Sprintf("%s of node %s may fail at any time: it reached the limit of %s at %s.", f.Device, f.Node, f.Advisory, stamp(&f.At))
+	}
+	out := fmt.Sprintf("%s of node %s fails at %s by %s if it stays on and is not updated", f.Device, f.Node, stamp(&f.At), f.Advisory)
+	switch {
+	case f.isOpen:
+		out += fmt.Sprintf("; the window of policy %s that is open now is the last one before that", f.Policy)
+	case f.LastWindow != nil:
+		out += fmt.Sprintf("; the last window of policy %s before that opens at %s", f.Policy, stamp(f.LastWindow))
+	case f.HasWindows:
+		out += fmt.Sprintf("; no window of policy %s opens before that", f.Policy)
+	}
+	return out + "."
 }
 
 // untold says for how many devices the answer is not known; empty where it is for all.

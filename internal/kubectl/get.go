@@ -133,11 +133,16 @@ func (s *session) devices(ctx context.Context, api client.Reader, f getOptions, 
 			if stands != nil {
 				c, run := stands.of(d)
 				behind := run != nil && run.Position == v1alpha1.PositionBehind
-				vulnerable := run != nil && len(run.Issues) > 0
+				vulnerable := run != nil && len(issuesOf(run)) > 0
 				if f.behind && !behind || f.vulnerable && !vulnerable {
 					return nil
 				}
 				standing = standingOf(newest(c), run)
+				if run != nil && run.Limit != nil {
+					if at, known := d.Status.Reaches(run.Limit.PowerOnHours); known {
+						standing += fmt.Sprintf("; fails at %s by %s", stamp(&metav1.Time{Time: at}), run.Limit.Issue)
+					}
+				}
 			}
 			out.Items = append(out.Items, foundOf(d, standing, whole))
 			return nil
@@ -276,11 +281,12 @@ func standingOf(newest string, run *v1alpha1.CatalogRunning) string {
 	if run.Position == v1alpha1.PositionBehind && newest != "" {
 		out += " " + newest
 	}
-	if len(run.Issues) == 0 {
+	issues := issuesOf(run)
+	if len(issues) == 0 {
 		return out
 	}
-	out += "; " + run.Issues[0]
-	if more := len(run.Issues) - 1; more > 0 {
+	out += "; " + issues[0]
+	if more := len(issues) - 1; more > 0 {
 		out += fmt.Sprintf(" and %d more", more)
 	}
 	if run.FixedIn != "" {

@@ -128,6 +128,9 @@ func fleet(t *testing.T, c client.Client) {
 	running.Status.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepRunning, Device: "gpu-3-nic", Attempt: 1, Message: "writes"}}
 	waits := job("gpu-4", not(condition(v1alpha1.ConditionAdmitted, v1alpha1.ReasonOutsideWindow, "No window is open before 2026-11-26T22:00:00Z.")))
 
+	drive := device("gpu-1", "disk", v1alpha1.ClassDisk, "GDC5602Q", unassigned)
+	drive.Status.PowerOnHours, drive.Status.PowerOnHoursTime = new(int64(1000)), &at
+
 	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: v1alpha1.RolloutPolicySpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}}}}
 	policy.Status = v1alpha1.RolloutPolicyStatus{
 		ObservedGeneration: 1, Nodes: &v1alpha1.RolloutNodes{Selected: 4, Budget: 2, Queued: 1}, Waiting: []v1alpha1.WaitingNodes{{Reason: v1alpha1.ReasonOutsideWindow, Nodes: 1}},
@@ -183,7 +186,9 @@ func fleet(t *testing.T, c client.Client) {
 						{Version: "22.41.1000", Devices: 1, Position: v1alpha1.PositionNewest},
 					}},
 				{Class: v1alpha1.ClassDisk, Vendor: "Samsung", Model: "MZQL21T9HCJR", PCIID: "144d:a80a",
-					Running: []v1alpha1.CatalogRunning{{Version: "GDC5602Q", Devices: 1, Position: v1alpha1.PositionUnknown}}},
+					Running: []v1alpha1.CatalogRunning{{Version: "GDC5602Q", Devices: 1, Position: v1alpha1.PositionUnknown, Limit: &v1alpha1.CatalogLimit{
+						Issue: "a00092491", PowerOnHours: 900_000, FirstFailureTime: new(metav1.NewTime(at.Add(899_000 * time.Hour))),
+					}}}},
 			},
 			Conditions: []metav1.Condition{condition(v1alpha1.ConditionReady, v1alpha1.ReasonSucceeded, "3 of 5 devices run behind the newest version.")},
 		},
@@ -195,7 +200,7 @@ func fleet(t *testing.T, c client.Client) {
 		node("gpu-1", condition(v1alpha1.ConditionReady, v1alpha1.ReasonUpToDate, "2 of 2 devices run their firmware.")), held,
 		node("gpu-3", not(condition(v1alpha1.ConditionReady, v1alpha1.ReasonProgressing, "Job gpu-3-1a2b3c4d is at step flash."))),
 		node("gpu-4", not(condition(v1alpha1.ConditionReady, v1alpha1.ReasonPending, "1 device is to be updated."))),
-		device("gpu-1", "nic", v1alpha1.ClassNIC, "22.41.1000", upToDate), device("gpu-1", "disk", v1alpha1.ClassDisk, "GDC5602Q", unassigned), failure,
+		device("gpu-1", "nic", v1alpha1.ClassNIC, "22.41.1000", upToDate), drive, failure,
 		device("gpu-3", "nic", v1alpha1.ClassNIC, "22.39.2048", pending), device("gpu-4", "nic", v1alpha1.ClassNIC, "22.39.2048", pending),
 		failedJob, running, waits, policy, template, tuning, source, quarantine, catalog,
 	} {
@@ -291,7 +296,7 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 			"status -o jsonpath={.kind}:{.pools[0].held}:{.versions[*].running}": "FleetStatus:1:GDC5602Q 22.39.2048 22.41.1000",
 			"version --client -o jsonpath={.client}":                             version.Current(),
 
-			"exposure --all -o jsonpath={.kind}:{.exposed[0].devices[*]}:{.exposed[0].fixedIn}:{.untold}:{.catalogs[0].providers[0].name}": "Exposure:gpu-2-nic gpu-3-nic gpu-4-nic:22.41.1000:2:lvfs",
+			"exposure --all -o jsonpath={.kind}:{.exposed[1].devices[*]}:{.exposed[1].fixedIn}:{.untold}:{.catalogs[0].providers[0].name}:{.first[0].device}": "Exposure:gpu-2-nic gpu-3-nic gpu-4-nic:22.41.1000:2:lvfs:gpu-1-disk",
 		} {
 			out, said, code := shell(t, access, strings.Fields(command)...)
 			assert.Zero(t, code, said)

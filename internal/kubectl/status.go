@@ -47,8 +47,9 @@ type PoolStatus struct {
 	Estimated  *metav1.Time            `json:"estimatedCompletionTime,omitempty"`
 }
 
-// TemplateStatus counts the devices of one FirmwareTemplate.
+// TemplateStatus counts the devices of one FirmwareTemplate or ConfigurationTemplate.
 type TemplateStatus struct {
+	Kind    string                   `json:"kind"`
 	Name    string                   `json:"name"`
 	Devices v1alpha1.TemplateDevices `json:"devices"`
 	Reason  string                   `json:"reason"`
@@ -64,6 +65,8 @@ type VersionStatus struct {
 	Newest   string                   `json:"newest,omitempty"`
 	Issues   []string                 `json:"issues,omitempty"`
 	FixedIn  string                   `json:"fixedIn,omitempty"`
+	// Limit is after how many hours of power such a device fails, and when the first does.
+	Limit *v1alpha1.CatalogLimit `json:"limit,omitempty"`
 }
 
 // Attention is what does not go on, or not as it should, until a person acts.
@@ -104,6 +107,7 @@ func (s *session) statusCommand() *cobra.Command {
 type fleet struct {
 	policies    []*v1alpha1.RolloutPolicy
 	templates   []*v1alpha1.FirmwareTemplate
+	settings    []*v1alpha1.ConfigurationTemplate
 	sources     []*v1alpha1.FirmwareSource
 	catalogs    []*v1alpha1.FirmwareCatalog
 	quarantines []*v1alpha1.FirmwareQuarantine
@@ -117,6 +121,9 @@ func gatherFleet(ctx context.Context, api client.Reader) (f fleet, err error) {
 		return f, err
 	}
 	if f.templates, err = all[*v1alpha1.FirmwareTemplate](ctx, api, &v1alpha1.FirmwareTemplateList{}, nil); err != nil {
+		return f, err
+	}
+	if f.settings, err = all[*v1alpha1.ConfigurationTemplate](ctx, api, &v1alpha1.ConfigurationTemplateList{}, nil); err != nil {
 		return f, err
 	}
 	if f.sources, err = all[*v1alpha1.FirmwareSource](ctx, api, &v1alpha1.FirmwareSourceList{}, nil); err != nil {
@@ -180,13 +187,20 @@ func (f *fleet) status() *FleetStatus {
 		out.Pools = append(out.Pools, pool)
 	}
 	for _, t := range f.templates {
-		row := TemplateStatus{Name: t.Name, Devices: t.Status.Devices}
-		if c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady); c != nil {
-			row.Reason = c.Reason
-		}
-		out.Templates = append(out.Templates, row)
+		out.Templates = append(out.Templates, templateStatus("FirmwareTemplate", t.Name, &t.Status))
+	}
+	for _, t := range f.settings {
+		out.Templates = append(out.Templates, templateStatus("ConfigurationTemplate", t.Name, &t.Status))
 	}
 	return out
+}
+
+func templateStatus(kind, name string, s *v1alpha1.TemplateStatus) TemplateStatus {
+	row := TemplateStatus{Kind: kind, Name: name, Devices: s.Devices}
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady); c != nil {
+		row.Reason = c.Reason
+	}
+	return row
 }
 
 // versions are those that the catalogs list, summed over machine models where they stand alike.
@@ -199,23 +213,39 @@ func (f *fleet) versions() []VersionStatus {
 				v := VersionStatus{
 					Class: component.Class, Model: cmp.Or(component.Model, component.PCIID, string(component.Class)), Running: run.Version,
 					Devices: int(run.Devices), Position: run.Position, Newest: newest(component), Issues: run.Issues, FixedIn: run.FixedIn,
+					Limit: run.Limit.DeepCopy(),
 				}
 				at := slices.IndexFunc(out, func(o VersionStatus) bool {
 					return o.Class == v.Class && o.Model == v.Model && o.Running == v.Running && o.Position == v.Position && o.Newest == v.Newest &&
-						o.FixedIn == v.FixedIn && slices.Equal(o.Issues, v.Issues)
+						o.FixedIn == v.FixedIn && sameLimit(o.Limit, v.Limit) && slices.Equal(o.Issues, v.Issues)
 				})
 				if at < 0 {
 					out = append(out, v)
 				} else {
 					out[at].Devices += v.Devices
+					if l := out[at].Limit; l != nil && compareFailures(v.Limit.FirstFailureTime, l.FirstFailureTime) < 0 {
+						l.FirstFailureTime = v.Limit.FirstFailureTime
+					}
 				}
 			}
 		}
 	}
 	slices.SortStableFunc(out, func(a, b VersionStatus) int {
-		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Model, b.Model), -cmp.Compare(a.Devices, b.Devices), cmp.Compare(a.Running, b.Running))
+		return cmp.Or(compareFailures(a.firstFailure(), b.firstFailure()), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Model, b.Model), -cmp.Compare(a.Devices, b.Devices), cmp.Compare(a.Running, b.Running))
 	})
 	return out
+}
+
+func sameLimit(a, b *v1alpha1.CatalogLimit) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Issue == b.Issue && a.PowerOnHours == b.PowerOnHours
+}
+
+// firstFailure is when the first of the devices fails; nil where none does.
+func (v *VersionStatus) firstFailure() *metav1.Time {
+	if v.Limit == nil {
+		return nil
+	}
+	return v.Limit.FirstFailureTime
 }
 
 // attention lists what needs a person: pools before nodes, because a pool that stands still is why nodes wait.
@@ -252,6 +282,9 @@ func (f *fleet) attention() []Attention {
 	}
 	for _, t := range f.templates {
 		add("template", t.Name, concern(t.Status.Conditions))
+	}
+	for _, t := range f.settings {
+		add("settings", t.Name, concern(t.Status.Conditions))
 	}
 	for _, c := range f.catalogs {
 		add("catalog", c.Name, concern(c.Status.Conditions))
@@ -313,8 +346,11 @@ func (f *FleetStatus) pools(p page) error {
 func (f *FleetStatus) templates(p page) error {
 	var rows [][]string
 	for _, t := range f.Templates {
-		d := t.Devices
-		rows = append(rows, []string{t.Name, strconv.Itoa(int(d.Matched)), strconv.Itoa(int(d.UpToDate)), strconv.Itoa(int(d.OutOfDate)), strconv.Itoa(int(d.Failed)),
+		d, name := t.Devices, t.Name
+		if t.Kind == "ConfigurationTemplate" {
+			name = "settings/" + name
+		}
+		rows = append(rows, []string{name, strconv.Itoa(int(d.Matched)), strconv.Itoa(int(d.UpToDate)), strconv.Itoa(int(d.OutOfDate)), strconv.Itoa(int(d.Failed)),
 			strconv.Itoa(int(d.Blocked)), t.Reason})
 	}
 	return section(p, []string{"TEMPLATE", "DEVICES", "DONE", "TO DO", "FAILED", "BLOCKED", "STATE"}, rows, 0, 6)
@@ -323,8 +359,11 @@ func (f *FleetStatus) templates(p page) error {
 func (f *FleetStatus) versionTable(p page) error {
 	var rows [][]string
 	for _, v := range f.Versions {
-		rows = append(rows, []string{v.Model, v.Running, strconv.Itoa(v.Devices),
-			standingOf(v.Newest, &v1alpha1.CatalogRunning{Position: v.Position, Issues: v.Issues, FixedIn: v.FixedIn})})
+		stands := standingOf(v.Newest, &v1alpha1.CatalogRunning{Position: v.Position, Issues: v.Issues, FixedIn: v.FixedIn, Limit: v.Limit})
+		if at := v.firstFailure(); at != nil {
+			stands += fmt.Sprintf("; the first fails at %s by %s", stamp(at), v.Limit.Issue)
+		}
+		rows = append(rows, []string{v.Model, v.Running, strconv.Itoa(v.Devices), stands})
 	}
 	if err := section(p, []string{"MODEL", "RUNNING", "DEVICES", "STANDS"}, rows, 0, 1, 3); err != nil {
 		return err
@@ -355,5 +394,10 @@ func (f *FleetStatus) needs(p page) error {
 	return section(p, header, rows, 0, 1)
 }
 
-// stamp is a time for people, in their own zone.
-func stamp(t *metav1.Time) string { return t.Local().Format("2006-01-02 15:04") }
+// stamp is a time for people, in their own zone; empty for none.
+func stamp(t *metav1.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}

@@ -84,6 +84,28 @@ func (c *Calendar) Fits(now time.Time, work time.Duration) bool {
 	return false
 }
 
+// LastBefore is when the last window opens, or opened, that is open at some time from an instant until before a limit, at most a year later.
+// False where none is.
+func (c *Calendar) LastBefore(from, limit time.Time) (opens time.Time, found bool) {
+	w, at, end := c.walk(), from, time.Time{}
+	limit = earlier(limit, from.Add(farthest))
+	for w.left > 0 && at.Before(limit) {
+		open, until, _ := w.open(at)
+		if open {
+			if !at.Equal(end) { // else it is the same window
+				opens, found = at, true
+			}
+			at, end = until, until
+		}
+		zone, next := w.opening(at)
+		if zone == nil {
+			break
+		}
+		at = next
+	}
+	return opens, found
+}
+
 // walk is a way through a calendar, quick as long as it goes forward.
 type walk struct {
 	allow, deny []*cursor

@@ -52,3 +52,33 @@ func TestAfterIsTheInverseOfElapsed(t *testing.T) {
 		require.Equal(t, open, c.Elapsed(from, c.After(from, open)))
 	})
 }
+
+func TestTheLastWindowBeforeALimit(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Paris")
+	require.NoError(t, err)
+	rapid.Check(t, func(t *rapid.T) {
+		night, err := window.Recurring("night", "30 1 * * 1,3,4", time.Duration(rapid.IntRange(5, 1500).Draw(t, "minutes"))*time.Minute, "Europe/Paris")
+		require.NoError(t, err)
+		from := drawTime(t, zone)
+		freeze, err := window.Once("freeze", from.Add(50*time.Hour), from.Add(60*time.Hour))
+		require.NoError(t, err)
+		c := window.New([]window.Rule{night}, []window.Rule{freeze})
+		limit := from.Add(time.Duration(rapid.IntRange(0, 20_000).Draw(t, "until")) * time.Minute)
+		opens, found := c.LastBefore(from, limit)
+		require.Equal(t, c.Elapsed(from, limit) > 0, found)
+		if !found {
+			return
+		}
+		require.True(t, c.At(opens).Open && opens.Before(limit))
+		require.True(t, opens.Equal(from) || !c.At(opens.Add(-time.Minute)).Open, "it begins then")
+		end := opens
+		for c.At(end).Open {
+			end = c.At(end).Closes
+		}
+		if end.Before(limit) {
+			require.Zero(t, c.Elapsed(end, limit), "it is the last one")
+		}
+	})
+	_, found := window.New(nil, []window.Rule{freezeForever(t)}).LastBefore(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC), time.Date(2027, 1, 5, 9, 0, 0, 0, time.UTC))
+	assert.False(t, found)
+}
