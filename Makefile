@@ -107,6 +107,18 @@ generate-code: ## Write deep copies, CRDs, the plugin protocol and the API refer
 	$(call tool,crd-ref-docs) --log-level=ERROR --config=hack/crd-ref-docs.yaml --source-path=api/v1alpha1 \
 		--renderer=markdown --output-path=docs/reference/api.md
 
+# The page of kubectl firmware ui: its types are checked, and it becomes one script and one style sheet, which the program embeds.
+web := internal/view/web
+.PHONY: ui
+ui: ## Build the page of kubectl firmware ui (needs Node.js and npm).
+	cd $(web) && npm ci --silent --no-audit --no-fund && npx tsc && \
+		npx esbuild src/main.tsx --bundle --minify --format=esm --target=es2023 \
+			--banner:js='/* Holds preact, MIT License, Copyright (c) 2015-present Jason Miller */' --log-level=warning --outfile=site/view.js
+
+.PHONY: ui-test
+ui-test: ui ## Click through the page in a browser, measure it with 5,000 nodes, and make the pictures of the documentation (UI_BROWSER=/usr/bin/chromium).
+	UI_BROWSER=$(or $(UI_BROWSER),/usr/bin/chromium) $(GO) test -count=1 -v -timeout 20m -run TestTheViewInABrowser ./internal/view
+
 .PHONY: pci-ids
 pci-ids: ## Trim a database of PCI ids into the program (PCI_IDS=/usr/share/misc/pci.ids).
 	$(GO) run ./hack/pciids <$(or $(PCI_IDS),/usr/share/misc/pci.ids) >pkg/host/pci.ids.new

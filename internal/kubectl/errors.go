@@ -87,7 +87,7 @@ func forbidden(err error) string {
 	user, verb, resource, group := said[1], said[2], said[3], said[4]
 	out := fmt.Sprintf("user %s may not %s %s", user, verb, resource)
 	if resource == "nodes" && group == "" {
-		return fmt.Sprintf("%s. No role of the product has that right; who administers the cluster gives it with: kubectl create clusterrole node-reader --verb=get,list --resource=nodes; "+
+		return fmt.Sprintf("%s. No role of the product has that right; who administers the cluster gives it with: kubectl create clusterrole node-reader --verb=get,list,watch --resource=nodes; "+
 			"kubectl create clusterrolebinding node-reader-%s --clusterrole=node-reader --user=%q", out, strings.NewReplacer(":", "-", "@", "-").Replace(user), user)
 	}
 	role, failed := roleWith(verb, group, resource)
