@@ -55,8 +55,9 @@ func played(now time.Time) *forecast.Forecast {
 		if i >= 24 {
 			starts = now.Add(9*time.Hour + time.Duration(i/8)*25*time.Minute)
 		}
-		f.Nodes = append(f.Nodes, &forecast.Node{Name: fmt.Sprintf("gpu-%03d", 60+i), Jobs: []*forecast.Job{{
-			Policy: "gpu", Wave: "rest", Starts: starts, Took: 19 * time.Minute, Impact: forecast.Reboots,
+		name := fmt.Sprintf("gpu-%03d", 60+i)
+		f.Nodes = append(f.Nodes, &forecast.Node{Name: name, Jobs: []*forecast.Job{{
+			Node: name, Policy: "gpu", Wave: "rest", Starts: starts, Took: 19 * time.Minute, Impact: forecast.Reboots,
 		}}})
 	}
 	f.Nodes = append(f.Nodes, &forecast.Node{Name: "waits", Jobs: []*forecast.Job{{Policy: "gpu", Waits: schedule.Reason(v1alpha1.ReasonRolloutHalted)}}})

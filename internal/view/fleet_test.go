@@ -232,7 +232,7 @@ func (p *plant) rest(nodes int) {
 		Rollouts: []v1alpha1.RolloutStatus{{Model: "15b3:1021", Version: "28.43.1014", Digest: digest, Wave: "ten-percent", Done: 3, Succeeded: 2, Failed: 1,
 			Message: "2 of 6 nodes of the wave ten-percent are judged, 1 failed. The wave rest opens 4h after the last one."}},
 		EstimatedCompletionTime: &metav1.Time{Time: p.now.Add(31 * time.Hour)},
-		Conditions: []metav1.Condition{condition(p.now, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "The update of 15b3:1021 to 28.43.1014 is in the wave ten-percent.")},
+		Conditions:              []metav1.Condition{condition(p.now, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "The update of 15b3:1021 to 28.43.1014 is in the wave ten-percent.")},
 	}
 	for _, o := range p.objects {
 		if j, is := o.(*v1alpha1.FirmwareJob); is && j.HasPlace() && len(gpu.Status.Admitted) < 8 {

@@ -131,10 +131,8 @@ func drawNode(n *v1alpha1.NodeFirmware, devices []*v1alpha1.NodeDevice, jobs []*
 func drawDevice(d *v1alpha1.NodeDevice, standings *explain.Standings) Device {
 	s := &d.Status
 	c := explain.Deciding(s.Conditions)
-	for i := range s.Conditions {
-		if at := &s.Conditions[i]; at.Status == metav1.ConditionTrue && slices.Contains(ofDevices, at.Type) {
-			c = *at
-		}
+	if of := ofDevice(d); of != nil {
+		c = *of
 	}
 	out := Device{
 		Name: d.Name, Class: s.Class, Vendor: s.Vendor, Model: s.Model, Address: s.PCIAddress, Running: s.Running(), Position: v1alpha1.PositionUnknown,

@@ -2,7 +2,7 @@ package view
 
 import (
 	"cmp"
-	"hash/fnv"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,7 +21,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
-// Objects are what the picture is made from, each kind in order of name.
+// Objects are what the picture is made from, each kind but the devices in order of name.
 type Objects struct {
 	Nodes       []*corev1.Node
 	Firmware    []*v1alpha1.NodeFirmware
@@ -37,7 +37,6 @@ type Objects struct {
 func (o *Objects) sort() {
 	byName(o.Nodes)
 	byName(o.Firmware)
-	byName(o.Devices)
 	byName(o.Jobs)
 	byName(o.Policies)
 	byName(o.Templates)
@@ -206,11 +205,11 @@ func Draw(o *Objects, now time.Time) *Picture {
 	return p
 }
 
+var seed = maphash.MakeSeed()
+
 // note makes the version of the row another one with each version of an object, in whatever order they come.
 func (r *Row) note(name, version string) {
-	h := fnv.New64a()
-	h.Write([]byte(name + "/" + version))
-	r.at += h.Sum64()
+	r.at += maphash.Comparable(seed, [2]string{name, version})
 }
 
 // describe says how the node is. Job is the one that has not ended.
@@ -356,12 +355,15 @@ func (m *Model) count(version string, stands *v1alpha1.CatalogRunning, devices i
 // drawNeeds lists what needs a person: what status lists, the devices that get nothing, and the jobs that wait for somebody.
 func drawNeeds(o *Objects) []Need {
 	out := []Need{}
-	alike := map[[2]string]int{}
+	first, alike := map[[2]string]int{}, map[[2]string]int{}
 	add := func(kind, name string, c metav1.Condition, most int) {
 		key := [2]string{kind, c.Reason}
 		if alike[key]++; alike[key] > most {
-			out[slices.IndexFunc(out, func(n Need) bool { return n.Kind == kind && n.Reason == c.Reason })].More++
+			out[first[key]].More++
 			return
+		}
+		if alike[key] == 1 {
+			first[key] = len(out)
 		}
 		n := Need{Kind: kind, Name: name, Reason: c.Reason, Since: c.LastTransitionTime}
 		n.Says, n.Next = said(c.Message)
@@ -378,10 +380,15 @@ func drawNeeds(o *Objects) []Need {
 			add("job", j.Name, *c, 1)
 		}
 	}
+	var concerned []*v1alpha1.NodeDevice
 	for _, d := range o.Devices {
-		if len(d.Status.Conditions) > 0 {
-			add("device", d.Name, d.Status.Conditions[0], 1)
+		if ofDevice(d) != nil {
+			concerned = append(concerned, d)
 		}
+	}
+	byName(concerned)
+	for _, d := range concerned {
+		add("device", d.Name, *ofDevice(d), 1)
 	}
 	return out
 }

@@ -62,3 +62,13 @@ func thin(o any) (any, error) {
 
 // ofDevices are the conditions by which the operator says of a device that somebody is needed. The node says it of all others.
 var ofDevices = []string{v1alpha1.ConditionConflict, v1alpha1.ConditionBlocked}
+
+// ofDevice is that condition of a device; nil for none.
+func ofDevice(d *v1alpha1.NodeDevice) *metav1.Condition {
+	for i := range d.Status.Conditions {
+		if c := &d.Status.Conditions[i]; c.Status == metav1.ConditionTrue && slices.Contains(ofDevices, c.Type) {
+			return c
+		}
+	}
+	return nil
+}

@@ -7,11 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -53,6 +55,7 @@ type cluster struct {
 // connect reads all objects and follows them until ctx ends. The first error ends it; later ones are told by outage.
 func connect(ctx context.Context, api client.WithWatch, now func() time.Time) (*cluster, error) {
 	c := &cluster{changed: make(chan struct{}, 1), failed: make(chan error, 1), broken: map[string]error{}, now: now}
+	ctx = klog.NewContext(ctx, logr.Discard()) // what goes wrong is told to the person who looks
 	var synced []cache.InformerSynced
 	for _, k := range watched() {
 		store, informer := cache.NewInformerWithOptions(cache.InformerOptions{

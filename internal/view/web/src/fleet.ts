@@ -3,6 +3,8 @@ import type { Delta, Model, Need, Outage, Pool, Row, Summary } from "./types";
 
 export const fleet = {
   rows: new Map<string, Row>(),
+  // order has the names of the rows as people order them.
+  order: [] as string[],
   summary: { devices: 0, labels: [], rack: "" } as Summary,
   pools: [] as Pool[],
   versions: [] as Model[],
@@ -92,7 +94,10 @@ async function events(body: ReadableStream<Uint8Array>, first: boolean): Promise
   }
 }
 
-// fresh is when a row last changed its state, to show that for a moment.
+export const natural = new Intl.Collator("en", { numeric: true });
+let known = new Set<string>();
+
+// fresh are the rows whose state changed with the last event, to show that for a moment.
 export const fresh = new Set<string>();
 
 function take(name: string, data: string, first: boolean): void {
@@ -107,6 +112,10 @@ function take(name: string, data: string, first: boolean): void {
         fleet.rows.set(row.name, row);
       }
       for (const gone of d.gone ?? []) fleet.rows.delete(gone);
+      if (fleet.rows.size !== fleet.order.length || !d.rows.every((r) => known.has(r.name))) {
+        fleet.order = [...fleet.rows.keys()].sort(natural.compare);
+        known = new Set(fleet.order);
+      }
       break;
     }
     case "summary": fleet.summary = JSON.parse(data) as Summary; break;

@@ -1,13 +1,11 @@
 // The fleet as a grid of nodes.
 import { Component } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { fleet, fresh, read } from "./fleet";
+import { fleet, fresh, natural, read } from "./fleet";
 import { of, plural, states } from "./parts";
 import type { Row, State } from "./types";
 
 export type Grouping = "rack" | "pool" | "model" | "state" | `label:${string}`;
-
-const natural = new Intl.Collator("en", { numeric: true });
 
 function groupOf(row: Row, by: Grouping): string {
   switch (by) {
@@ -20,7 +18,7 @@ function groupOf(row: Row, by: Grouping): string {
 
 function isChosen(row: Row, words: string[], only: State | null, among: Set<string> | null): boolean {
   if (only && row.state !== only || among && !among.has(row.name)) return false;
-  return words.every((w) => (row.name + " " + (row.group ?? "") + " " + (row.pool ?? "") + " " + (row.model ?? "") + " " + (row.reason ?? "")).toLowerCase().includes(w));
+  return words.length === 0 || words.every((w) => (row.name + " " + (row.group ?? "") + " " + (row.pool ?? "") + " " + (row.model ?? "") + " " + (row.reason ?? "")).toLowerCase().includes(w));
 }
 
 export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) => void; query: URLSearchParams }) {
@@ -44,18 +42,18 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
   const groups = new Map<string, Row[]>();
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = 0;
-  for (const row of fleet.rows.values()) {
+  for (const name of fleet.order) {
+    const row = fleet.rows.get(name)!;
     counts.set(row.state, (counts.get(row.state) ?? 0) + 1);
     if (!isChosen(row, words, only, among)) continue;
     shown++;
-    const name = groupOf(row, by);
-    const group = groups.get(name);
+    const of = groupOf(row, by);
+    const group = groups.get(of);
     if (group) group.push(row);
-    else groups.set(name, [row]);
+    else groups.set(of, [row]);
   }
   const names = [...groups.keys()].sort(natural.compare);
-  for (const rows of groups.values()) rows.sort((a, b) => natural.compare(a.name, b.name));
-  const size = shown <= 80 ? "large" : shown <= 800 ? "medium" : "small";
+  const size = shown <= 150 ? "large" : shown <= 800 ? "medium" : "small";
   const focused = fleet.rows.get(at);
 
   return (

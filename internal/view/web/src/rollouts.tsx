@@ -19,10 +19,13 @@ export function Rollouts() {
       <div class="title"><h1>Rollouts</h1><button type="button" onClick={() => ask(asked + 1)} disabled={coming === null}>{coming === null ? "Forecasting …" : "Forecast again"}</button></div>
       {typeof coming === "string" && <p class="note bad">No forecast: {coming}</p>}
       {fleet.pools.length === 0 && <p class="empty">There is no RolloutPolicy. The operator makes the one named default.</p>}
-      {fleet.pools.map((p) => <PoolCard key={p.name} p={p} now={now} coming={typeof coming === "object" ? coming : null} />)}
+      {[...fleet.pools].sort((a, b) => rank(a) - rank(b)).map((p) => <PoolCard key={p.name} p={p} now={now} coming={typeof coming === "object" ? coming : null} />)}
     </main>
   );
 }
+
+// rank puts the pools in which something happens, or should, before those at rest.
+const rank = (p: Pool) => (p.rollouts?.some((r) => r.halted) ? 0 : p.nodes.unavailable + p.nodes.queued + p.nodes.refused > 0 ? 1 : p.rollouts?.length ? 2 : 3);
 
 function PoolCard({ p, now, coming }: { p: Pool; now: number; coming: Coming | null }) {
   const next = coming?.pools[p.name];
@@ -32,6 +35,8 @@ function PoolCard({ p, now, coming }: { p: Pool; now: number; coming: Coming | n
       <p class="says">{p.says || p.reason}</p>
       <Commands next={p.next} />
       <Shares p={p} />
+      {p.rollouts?.map((r) => <Waves key={r.model + r.version} waves={p.waves ?? []} r={r} now={now} />)}
+      {!p.rollouts?.length && !!p.waves?.length && <div class="update"><p class="quiet">No update is under way. One goes in these waves:</p><Line waves={p.waves} r={null} /></div>}
       <div class="columns">
         <div>
           <h3>Budget</h3>
@@ -42,12 +47,8 @@ function PoolCard({ p, now, coming }: { p: Pool; now: number; coming: Coming | n
           <Windows p={p} now={now} />
         </div>
       </div>
-      <h3>Waves</h3>
-      {(p.rollouts ?? []).map((r) => <Waves key={r.model + r.version} waves={p.waves ?? []} r={r} now={now} />)}
-      {!p.rollouts?.length && (p.waves?.length ? <Line waves={p.waves} r={null} /> : <p class="quiet">No waves are declared: nodes go as the budget and the windows allow.</p>)}
-      {!p.rollouts?.length && !!p.waves?.length && <p class="quiet">No update is under way.</p>}
-      <h3>Coming</h3>
-      {next ? <Next c={next} now={now} rough={coming!.rough} /> : <p class="quiet">{coming ? "No further job begins without a person." : "Not known yet."}</p>}
+      {next && <><h3>Coming</h3><Next c={next} now={now} rough={coming!.rough} /></>}
+      {coming && !next && <p class="quiet">No further job begins without a person.</p>}
     </Card>
   );
 }
@@ -141,7 +142,7 @@ function Next({ c, now, rough }: { c: ComingPool; now: number; rough: boolean })
   const most = Math.max(...c.starts);
   return (
     <>
-      <p>{plural(c.total, "job begins", "jobs begin")} by itself until {stamp(c.to)}{rough && ", roughly"}; {plural(c.reboots, "reboots its node", "reboot their nodes")}.</p>
+      <p>{plural(c.total, "job begins", "jobs begin")} without a person until {stamp(c.to)}{rough && ", roughly"}; {plural(c.reboots, "reboots its node", "reboot their nodes")}.</p>
       {c.total > 1 && c.from !== c.to && (
         <div class="bars" role="img" aria-label={`Beginnings from ${stamp(c.from)} to ${stamp(c.to)}, at most ${most} in one bar`}>
           {c.starts.map((n, i) => <i key={i} style={{ height: (100 * n) / most + "%" }} title={plural(n, "job", "jobs")} />)}
