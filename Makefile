@@ -17,8 +17,8 @@ release_flags = -tags grpcnotrace -ldflags '-s -w $(version_flag)'
 version_flag := -X github.com/nodefirmware/node-firmware-operator/internal/version.version=$(VERSION)
 # tool runs a tool at the version its own module file pins.
 tool = $(GO) tool -modfile=hack/tools/$(1)/go.mod $(1)
-# generated is what `make generate` writes and `make verify` compares.
-generated := api/v1alpha1 deploy/kustomize/crd internal/testing/crd docs/reference pkg/driver/plugin/v1
+# generated is what `make generate` and `make ui` write and `make verify` compares.
+generated := api/v1alpha1 deploy/kustomize/crd internal/testing/crd docs/reference pkg/driver/plugin/v1 internal/view/web/site
 
 ##@ General
 
