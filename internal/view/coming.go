@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/forecast"
 )
 
@@ -28,6 +29,8 @@ type ComingPool struct {
 	From   metav1.Time `json:"from"`
 	To     metav1.Time `json:"to"`
 	Starts []int       `json:"starts"`
+	// Waits counts the jobs of which nobody can tell when they begin, by what they wait for.
+	Waits []v1alpha1.WaitingNodes `json:"waits,omitempty"`
 
 	all []*forecast.Job
 }
@@ -55,14 +58,18 @@ func comingOf(f *forecast.Forecast) *Coming {
 	}
 	for _, n := range f.Nodes {
 		for _, j := range n.Jobs {
-			if !j.Goes() || j.Running {
+			if j.Running {
 				continue
 			}
 			if out.Pools[j.Policy] == nil {
 				out.Pools[j.Policy] = &ComingPool{Jobs: []ComingJob{}, Starts: make([]int, parts)}
 			}
 			p := out.Pools[j.Policy]
-			p.all = append(p.all, j)
+			if j.Goes() {
+				p.all = append(p.all, j)
+			} else {
+				p.wait(string(j.Waits))
+			}
 		}
 	}
 	for _, p := range out.Pools {
@@ -71,7 +78,18 @@ func comingOf(f *forecast.Forecast) *Coming {
 	return out
 }
 
+func (p *ComingPool) wait(reason string) {
+	at := slices.IndexFunc(p.Waits, func(w v1alpha1.WaitingNodes) bool { return w.Reason == reason })
+	if at < 0 {
+		at, p.Waits = len(p.Waits), append(p.Waits, v1alpha1.WaitingNodes{Reason: reason})
+	}
+	p.Waits[at].Nodes++
+}
+
 func (p *ComingPool) fill() {
+	if len(p.all) == 0 {
+		return
+	}
 	slices.SortStableFunc(p.all, func(a, b *forecast.Job) int { return a.Starts.Compare(b.Starts) })
 	first, last := p.all[0].Starts, p.all[len(p.all)-1].Starts
 	p.From, p.To, p.Total = metav1.NewTime(first), metav1.NewTime(last), len(p.all)

@@ -166,6 +166,7 @@ func TestThePageOfANodeAndOfAVersion(t *testing.T) {
 	var coming view.Coming
 	b.read(t, "/api/forecast", &coming)
 	assert.Equal(t, 60, coming.Pools["gpu"].Total, "a job that waits for a person is not coming")
+	assert.Equal(t, []v1alpha1.WaitingNodes{{Reason: v1alpha1.ReasonRolloutHalted, Nodes: 1}}, coming.Pools["gpu"].Waits)
 	assert.Equal(t, "gpu-060", coming.Pools["gpu"].Jobs[0].Node)
 	all := 0
 	for _, n := range coming.Pools["gpu"].Starts {

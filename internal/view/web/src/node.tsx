@@ -32,7 +32,7 @@ export function Node({ name }: { name: string }) {
         </section>
         {job && <Card title={<>Job {job.name}</>} aside={job.start ? `began ${ago(job.start, now)}` : `queued ${ago(job.made, now)}`}><Steps job={job} now={now} /></Card>}
         <Card title="Devices" aside={p.devices.length}>
-          <table>
+          <table class="devices">
             <thead><tr><th>device</th><th>model</th><th>runs</th><th>wanted</th><th>stands</th><th>says</th></tr></thead>
             <tbody>{p.devices.map((d) => (
               <tr key={d.name}>

@@ -25,7 +25,7 @@ const stands: Record<Position, string> = { Newest: "✓", Behind: "↓", Ahead: 
 export function Stands({ position, issues, newest, fixedIn }: { position: Position; issues?: string[] | undefined; newest?: string | undefined; fixedIn?: string | undefined }) {
   return (
     <span class="stands">
-      <span class={"p-" + position}>{stands[position]} {position.toLowerCase()}{position === "Behind" && newest ? " " + newest : ""}</span>
+      <span class={"p-" + position}>{stands[position]} {position === "Unknown" ? "not known" : position.toLowerCase()}{position === "Behind" && newest ? " " + newest : ""}</span>
       {issues && issues.length > 0 && (
         <span class="p-vulnerable" title={issues.join(", ")}>⚠ {issues[0]}{issues.length > 1 ? ` and ${issues.length - 1} more` : ""}{fixedIn ? `, fixed in ${fixedIn}` : ""}</span>
       )}

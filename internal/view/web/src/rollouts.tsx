@@ -48,7 +48,7 @@ function PoolCard({ p, now, coming }: { p: Pool; now: number; coming: Coming | n
         </div>
       </div>
       {next && <><h3>Coming</h3><Next c={next} now={now} rough={coming!.rough} /></>}
-      {coming && !next && <p class="quiet">No further job begins without a person.</p>}
+      {coming && !next && <p class="quiet">Nothing further is coming.</p>}
     </Card>
   );
 }
@@ -142,14 +142,15 @@ function Next({ c, now, rough }: { c: ComingPool; now: number; rough: boolean })
   const most = Math.max(...c.starts);
   return (
     <>
-      <p>{plural(c.total, "job begins", "jobs begin")} without a person until {stamp(c.to)}{rough && ", roughly"}; {plural(c.reboots, "reboots its node", "reboot their nodes")}.</p>
+      {!!c.waits?.length && <p>When {plural(c.waits.reduce((n, w) => n + w.nodes, 0), "job", "jobs")} will begin is not known: {c.waits.map((w) => <span key={w.reason} class="chip">{w.reason} {w.nodes}</span>)}</p>}
+      {c.total > 0 && <p>{plural(c.total, "job begins", "jobs begin")} without a person until {stamp(c.to)}{rough && ", roughly"}; {plural(c.reboots, "reboots its node", "reboot their nodes")}.</p>}
       {c.total > 1 && c.from !== c.to && (
         <div class="bars" role="img" aria-label={`Beginnings from ${stamp(c.from)} to ${stamp(c.to)}, at most ${most} in one bar`}>
           {c.starts.map((n, i) => <i key={i} style={{ height: (100 * n) / most + "%" }} title={plural(n, "job", "jobs")} />)}
         </div>
       )}
       {c.total > 1 && c.from !== c.to && <p class="ends"><span>{stamp(c.from)}</span><span>{stamp(c.to)}</span></p>}
-      <details>
+      {c.total > 0 && <details>
         <summary>The next {Math.min(c.jobs.length, c.total)}</summary>
         <table>
           <thead><tr><th>begins</th><th>node</th><th>wave</th><th>what it costs</th><th>takes about</th></tr></thead>
@@ -157,7 +158,7 @@ function Next({ c, now, rough }: { c: ComingPool; now: number; rough: boolean })
             <tr key={j.node + j.starts}><td>{Date.parse(j.starts) <= now ? "now" : stamp(j.starts)}</td><td><a href={"#/node/" + j.node}>{j.node}</a></td><td>{j.wave}</td><td>{impacts[j.impact]}</td><td>{j.minutes ? j.minutes + " min" : "unknown"}</td></tr>
           ))}</tbody>
         </table>
-      </details>
+      </details>}
     </>
   );
 }

@@ -30,7 +30,7 @@ export type Impact = "InService" | "Drained" | "MayReboot" | "Reboots";
 export interface Coming { pools: Record<string, ComingPool>; ends?: string; rough: boolean }
 export interface ComingPool {
   jobs: { node: string; wave?: string; starts: string; minutes?: number; impact: Impact }[];
-  total: number; reboots: number; from: string; to: string; starts: number[];
+  total: number; reboots: number; from: string; to: string; starts: number[]; waits?: { reason: string; nodes: number }[];
 }
 
 export interface Step {
