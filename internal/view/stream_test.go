@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -256,4 +257,22 @@ func TestAPortThatIsTakenIsSaid(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(u.Port()), &port))
 	err = view.Serve(t.Context(), view.Options{API: api, Port: port, Now: time.Now})
 	assert.ErrorContains(t, err, "--port")
+}
+
+// listing is an API server whose watches do not begin with what is there.
+type listing struct{ client.WithWatch }
+
+func (l *listing) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+	o := client.ListOptions{}
+	if o.ApplyOptions(opts); o.Raw != nil && o.Raw.SendInitialEvents != nil {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", field.ErrorList{field.Forbidden(field.NewPath("sendInitialEvents"), "there is no WatchList")})
+	}
+	return l.WithWatch.Watch(ctx, list, opts...)
+}
+
+func TestAnAPIServerWithoutWatchListIsListed(t *testing.T) {
+	address, stop := serve(t, &listing{inMemory(t, fleet(time.Now(), 24)).WithWatch}, time.Now)
+	defer stop()
+	status, text := browse(t, address).read(t, "/api/node?name=gpu-001", nil)
+	assert.Equal(t, http.StatusOK, status, text)
 }

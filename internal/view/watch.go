@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -87,7 +88,9 @@ func (c *cluster) reader(api client.WithWatch, k kind) cache.ListerWatcher {
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := api.Watch(ctx, k.list.DeepCopyObject().(client.ObjectList), &client.ListOptions{Raw: &o})
-			c.note(ctx, k, err)
+			if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) { // one without such watches is asked for a list next
+				c.note(ctx, k, err)
+			}
 			return w, err
 		},
 	}, api)
