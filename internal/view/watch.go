@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -84,7 +85,13 @@ func (c *cluster) reader(api client.WithWatch, k kind) cache.ListerWatcher {
 			list := k.list.DeepCopyObject().(client.ObjectList)
 			err := api.List(ctx, list, &client.ListOptions{Raw: &o, Limit: o.Limit, Continue: o.Continue})
 			c.note(ctx, k, err)
-			return list, err
+			if err != nil {
+				return list, err
+			}
+			return list, meta.EachListItem(list, func(o runtime.Object) error { // before all pages are there
+				_, err := thin(o)
+				return err
+			})
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := api.Watch(ctx, k.list.DeepCopyObject().(client.ObjectList), &client.ListOptions{Raw: &o})
