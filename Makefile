@@ -113,7 +113,8 @@ web := internal/view/web
 ui: ## Build the page of kubectl firmware ui (needs Node.js and npm).
 	cd $(web) && npm ci --silent --no-audit --no-fund && npx tsc && \
 		npx esbuild src/main.tsx --bundle --minify --format=esm --target=es2023 \
-			--banner:js='/* Holds preact, MIT License, Copyright (c) 2015-present Jason Miller */' --log-level=warning --outfile=site/view.js
+			--banner:js='/* Holds preact, MIT License, see preact.LICENSE */' --log-level=warning --outfile=site/view.js && \
+		cp node_modules/preact/LICENSE site/preact.LICENSE
 
 .PHONY: ui-test
 ui-test: ui ## Click through the page in a browser, measure it with 5,000 nodes, and make the pictures of the documentation (UI_BROWSER=/usr/bin/chromium).

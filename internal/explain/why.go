@@ -56,6 +56,7 @@ type Gathering struct {
 	Hidden bool
 }
 
+// Get reads an object, and reports whether it is there.
 func (g *Gathering) Get(o client.Object, name string) bool {
 	if g.Err != nil || name == "" {
 		return false
@@ -231,6 +232,7 @@ func (g *Gathering) JobsOf(node string) []*v1alpha1.FirmwareJob {
 	return jobs
 }
 
+// EachDevice calls do for the devices of a node.
 func (g *Gathering) EachDevice(node string, do func(*v1alpha1.NodeDevice)) {
 	if g.Err == nil {
 		g.Err = reading.Each(g.Ctx, g.API, &v1alpha1.NodeDeviceList{}, fields.Set{"spec.nodeName": node}, func(d *v1alpha1.NodeDevice) error {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -17,7 +16,7 @@ func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 // BenchmarkDraw5000 makes a picture of 5,000 nodes with 40,000 devices.
 func BenchmarkDraw5000(b *testing.B) {
-	o := held(fleet(time.Now(), 5000))
+	o := held(fleet(time.Now(), bench.Size(5000, 96)))
 	for b.Loop() {
 		view.Draw(o, time.Now())
 	}
