@@ -69,7 +69,7 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
         </div>
         <div class="controls">
           <label>by <select value={by} onChange={(e) => setBy(e.currentTarget.value as Grouping)}>
-            {fleet.summary.rack && <option value="rack">rack ({short(fleet.summary.rack)})</option>}
+            {fleet.summary.rack && <option value="rack">{short(fleet.summary.rack)}</option>}
             <option value="pool">pool</option>
             <option value="model">model</option>
             <option value="state">state</option>

@@ -32,6 +32,7 @@ function View() {
       });
     });
     const moved = () => {
+      if (location.hash.startsWith("#token=")) location.reload(); // the address of another view, in the tab of this one
       go(where());
       scrollTo(0, 0);
     };

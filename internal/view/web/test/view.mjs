@@ -108,6 +108,10 @@ async function pages() {
   await page.selectOption("select", "label:topology.kubernetes.io/zone");
   await page.waitForSelector(".group >> text=hall-b");
 
+  // A tab takes the address of another view, or of the same one again.
+  await page.evaluate((hash) => { location.hash = hash; }, new URL(url).hash);
+  await page.waitForFunction(() => location.hash === "#/" && document.querySelectorAll("a.cell").length === 96);
+
   // Without the token there is nothing to see.
   const bare = await (await browser.newContext()).newPage();
   await bare.goto(origin);
