@@ -17,8 +17,8 @@ release_flags = -tags grpcnotrace -ldflags '-s -w $(version_flag)'
 version_flag := -X github.com/nodefirmware/node-firmware-operator/internal/version.version=$(VERSION)
 # tool runs a tool at the version its own module file pins.
 tool = $(GO) tool -modfile=hack/tools/$(1)/go.mod $(1)
-# generated is what `make generate` writes and `make verify` compares.
-generated := api/v1alpha1 deploy/kustomize/crd internal/testing/crd docs/reference pkg/driver/plugin/v1
+# generated is what `make generate` and `make ui` write and `make verify` compares.
+generated := api/v1alpha1 deploy/kustomize/crd internal/testing/crd docs/reference pkg/driver/plugin/v1 internal/view/web/site
 
 ##@ General
 
@@ -106,6 +106,19 @@ generate-code: ## Write deep copies, CRDs, the plugin protocol and the API refer
 	@mkdir -p docs/reference
 	$(call tool,crd-ref-docs) --log-level=ERROR --config=hack/crd-ref-docs.yaml --source-path=api/v1alpha1 \
 		--renderer=markdown --output-path=docs/reference/api.md
+
+# The page of kubectl firmware ui: its types are checked, and it becomes one script and one style sheet, which the program embeds.
+web := internal/view/web
+.PHONY: ui
+ui: ## Build the page of kubectl firmware ui (needs Node.js and npm).
+	cd $(web) && npm ci --silent --no-audit --no-fund && npx tsc && \
+		npx esbuild src/main.tsx --bundle --minify --format=esm --target=es2023 \
+			--banner:js='/* Holds preact, MIT License, see preact.LICENSE */' --log-level=warning --outfile=site/view.js && \
+		cp node_modules/preact/LICENSE site/preact.LICENSE
+
+.PHONY: ui-test
+ui-test: ui ## Click through the page in a browser, measure it with 5,000 nodes, and make the pictures of the documentation (UI_BROWSER=/usr/bin/chromium).
+	UI_BROWSER=$(or $(UI_BROWSER),/usr/bin/chromium) $(GO) test -count=1 -v -timeout 20m -run TestTheViewInABrowser ./internal/view
 
 .PHONY: pci-ids
 pci-ids: ## Trim a database of PCI ids into the program (PCI_IDS=/usr/share/misc/pci.ids).

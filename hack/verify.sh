@@ -35,6 +35,11 @@ check_vulnerabilities() {
 
 before=$(snapshot "$@")
 make generate-code GO="$go"
+if ! command -v npm >/dev/null; then
+	echo 'verify: SKIPPED the check of the page of kubectl firmware ui: there is no npm' >&2
+elif ! make ui; then
+	complain 'the page of kubectl firmware ui cannot be built'
+fi
 after=$(snapshot "$@")
 if [ "$before" != "$after" ]; then
 	{ diff <(echo "$before") <(echo "$after") || true; } | sed -n 's/^[<>] [0-9a-f]* /  /p' | sort -u >&2

@@ -25,7 +25,7 @@ func upCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "The lab is up. In another shell:\n\n  export KUBECONFIG=%s\n  kubectl get firmware\n\nLogs and machines are in %s. Ctrl-C ends the lab.\n", l.KubeconfigPath(), o.Dir)
+			fmt.Fprintf(c.OutOrStdout(), "The lab is up. In another shell:\n\n  export KUBECONFIG=%s\n  kubectl get firmware\n  bin/kubectl-firmware ui\n\nLogs and machines are in %s. Ctrl-C ends the lab.\n", l.KubeconfigPath(), o.Dir)
 			<-c.Context().Done()
 			fmt.Fprintln(c.OutOrStdout(), "Stopping …")
 			return l.Close()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -153,7 +154,20 @@ func fleet(t testing.TB, devices int, patched *atomic.Int32) *httptest.Server {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(pages[at])
 	})
-	server := httptest.NewServer(mux)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch asked := r.URL.Query(); {
+		case asked.Has("sendInitialEvents"):
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			assert.NoError(t, json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity}))
+		case asked.Has("watch"): // nothing changes
+			w.Header().Set("Content-Type", "application/json")
+			assert.NoError(t, http.NewResponseController(w).Flush())
+			<-r.Context().Done()
+		default:
+			mux.ServeHTTP(w, r)
+		}
+	}))
 	t.Cleanup(server.Close)
 	return server
 }
@@ -312,6 +326,42 @@ func BenchmarkPlan(b *testing.B) {
 		require.ErrorAs(b, err, &ended, string(out))
 		require.Equal(b, 2, ended.ExitCode(), string(out))
 		require.Contains(b, string(out), fmt.Sprintf("%d on %d", devices, devices/8))
+		used, is := c.ProcessState.SysUsage().(*syscall.Rusage)
+		require.True(b, is)
+		peak = max(peak, used.Maxrss)
+		cpu += c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	}
+	b.ReportMetric(float64(peak)/1024, "peak-MiB")
+	b.ReportMetric(cpu.Seconds()/float64(b.N), "cpu-s/op")
+}
+
+// BenchmarkUI: the whole program until a page has all of the fleet, and then at rest.
+func BenchmarkUI(b *testing.B) {
+	path, devices := program(b), bench.Size(40_000, 1000)
+	server := fleet(b, devices, &atomic.Int32{})
+	peak, cpu := int64(0), time.Duration(0)
+	for b.Loop() {
+		c := start(b, path, server.URL, "ui")
+		out, err := c.StdoutPipe()
+		require.NoError(b, err)
+		require.NoError(b, c.Start())
+		in := bufio.NewScanner(out)
+		require.True(b, in.Scan())
+		address, err := url.Parse(in.Text())
+		require.NoError(b, err)
+		r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "http://"+address.Host+"/api/stream", nil)
+		require.NoError(b, err)
+		r.Header.Set("Authorization", "Bearer "+strings.TrimPrefix(address.Fragment, "token="))
+		page, err := http.DefaultClient.Do(r)
+		require.NoError(b, err)
+		told := bufio.NewScanner(page.Body)
+		told.Buffer(nil, 16<<20)
+		for told.Scan() && told.Text() != "event: outage" {
+		}
+		require.NoError(b, told.Err())
+		require.NoError(b, c.Process.Signal(os.Interrupt))
+		require.NoError(b, c.Wait(), "Ctrl-C ends it with 0")
+		require.NoError(b, page.Body.Close())
 		used, is := c.ProcessState.SysUsage().(*syscall.Rusage)
 		require.True(b, is)
 		peak = max(peak, used.Maxrss)

@@ -27,6 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
@@ -158,7 +160,7 @@ func (b *bundle) unread(what string, err error) error {
 		return err
 	case apierrors.IsForbidden(err):
 		b.note("Not read: %s: %s", what, forbidden(err))
-	case meta.IsNoMatchError(err), isMissingKind(err):
+	case meta.IsNoMatchError(err), reading.IsMissingKind(err):
 		b.note("Not read: %s: the API server does not serve them.", what)
 	default:
 		b.note("Not read: %s: %v", what, err)
@@ -194,7 +196,7 @@ func (b *bundle) objects() error {
 			return err
 		}
 		err = b.list("objects/"+kind, kind, list.(client.ObjectList), client.ListOptions{}, func(o client.Object) client.Object {
-			if n, is := o.(*v1alpha1.NodeFirmware); is && (n.Status.HeldBy != "" || concern(n.Status.Conditions) != nil) {
+			if n, is := o.(*v1alpha1.NodeFirmware); is && (n.Status.HeldBy != "" || explain.Concern(n.Status.Conditions) != nil) {
 				b.concern = append(b.concern, n.Name)
 			}
 			return o
@@ -275,14 +277,14 @@ func (b *bundle) list(dir, kind string, list client.ObjectList, o client.ListOpt
 	if err != nil {
 		return err
 	}
-	err = eachOf(b.ctx, b.api, list, o, func(o client.Object) error {
+	err = reading.EachOf(b.ctx, b.api, list, o, func(o client.Object) error {
 		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(keep(o))
 		if err != nil {
 			return err
 		}
 		m["apiVersion"], m["kind"] = gvk.GroupVersion().String(), kind
 		redact(m)
-		if page = append(page, m); len(page) < pageSize {
+		if page = append(page, m); len(page) < reading.PageSize {
 			return nil
 		}
 		return flush()

@@ -1,10 +1,16 @@
 package kubectl
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 )
 
 // mostCompletions bounds what a shell is offered.
@@ -28,4 +34,15 @@ func (s *session) completeNames(kinds ...string) cobra.CompletionFunc {
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// namesOf lists the names of a kind.
+func namesOf(ctx context.Context, c client.Reader, kind string) (out []string, err error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
+	err = reading.Each(ctx, c, list, nil, func(o *metav1.PartialObjectMetadata) error {
+		out = append(out, o.Name)
+		return nil
+	})
+	return out, err
 }

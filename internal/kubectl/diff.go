@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/baseline"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -91,11 +92,11 @@ func differenceOf(ctx context.Context, api client.Reader, names ...string) (*Dif
 		if err != nil {
 			return nil, err
 		}
-		g := &gathering{ctx: ctx, api: api}
+		g := &explain.Gathering{Ctx: ctx, API: api}
 		var devices []baseline.Device
-		g.eachDevice(n.Name, func(d *v1alpha1.NodeDevice) { devices = append(devices, contentsOf(d)) })
-		if g.err != nil {
-			return nil, g.err
+		g.EachDevice(n.Name, func(d *v1alpha1.NodeDevice) { devices = append(devices, contentsOf(d)) })
+		if g.Err != nil {
+			return nil, g.Err
 		}
 		machine, without := "", ""
 		if n.Status.LastScanTime == nil && n.Status.Machine == nil { // what nobody has looked for is not missing

@@ -20,15 +20,16 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/deploy"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 )
 
 // explain says what is wrong and what to do next, of an error that the API server or the way to it caused.
 func (s *session) explain(err error) string {
 	var unreachable *url.Error
 	switch {
-	case apierrors.IsBadRequest(err) && (strings.Contains(err.Error(), "unknown field") || strings.Contains(err.Error(), "field label not supported")), (meta.IsNoMatchError(err) || isMissingKind(err)) && s.isInstalled():
+	case apierrors.IsBadRequest(err) && (strings.Contains(err.Error(), "unknown field") || strings.Contains(err.Error(), "field label not supported")), (meta.IsNoMatchError(err) || reading.IsMissingKind(err)) && s.isInstalled():
 		return fmt.Sprintf("the operator in %s does not know what this asks for: %v. It is older than this command: take the command of its version (kubectl firmware version)", s.cluster(), err)
-	case meta.IsNoMatchError(err), isMissingKind(err):
+	case meta.IsNoMatchError(err), reading.IsMissingKind(err):
 		return fmt.Sprintf("node-firmware-operator is not installed in %s: %v. Choose another cluster with --context, or install it: docs/install.md",
 			s.cluster(), err)
 	case apierrors.IsForbidden(err):
@@ -56,12 +57,6 @@ func isUnread(err error) bool {
 	var status apierrors.APIStatus
 	var unreachable *url.Error
 	return errors.As(err, &status) || meta.IsNoMatchError(err) || errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-// isMissingKind reports whether the API server does not serve a kind that it was asked for without its being looked up.
-func isMissingKind(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Name == ""
 }
 
 // cluster names the API server as a person knows it.
@@ -92,7 +87,7 @@ func forbidden(err error) string {
 	user, verb, resource, group := said[1], said[2], said[3], said[4]
 	out := fmt.Sprintf("user %s may not %s %s", user, verb, resource)
 	if resource == "nodes" && group == "" {
-		return fmt.Sprintf("%s. No role of the product has that right; who administers the cluster gives it with: kubectl create clusterrole node-reader --verb=get,list --resource=nodes; "+
+		return fmt.Sprintf("%s. No role of the product has that right; who administers the cluster gives it with: kubectl create clusterrole node-reader --verb=get,list,watch --resource=nodes; "+
 			"kubectl create clusterrolebinding node-reader-%s --clusterrole=node-reader --user=%q", out, strings.NewReplacer(":", "-", "@", "-").Replace(user), user)
 	}
 	role, failed := roleWith(verb, group, resource)

@@ -19,7 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
@@ -156,7 +158,7 @@ func (s *session) completeAdvisories(c *cobra.Command, args []string, toComplete
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	known := map[string]bool{}
-	_ = each(c.Context(), api, &v1alpha1.FirmwareCatalogList{}, nil, func(o *v1alpha1.FirmwareCatalog) error {
+	_ = reading.Each(c.Context(), api, &v1alpha1.FirmwareCatalogList{}, nil, func(o *v1alpha1.FirmwareCatalog) error {
 		for _, component := range o.Status.Components {
 			for _, run := range component.Running {
 				for _, id := range issuesOf(&run) {
@@ -181,24 +183,24 @@ type exposedTo struct {
 
 // exposure finds the devices that the options choose and that run what the advisories name, or any does where there are none.
 func (s *session) exposure(ctx context.Context, api client.Reader, f getOptions, advisories []string) (*Exposure, error) {
-	stands, err := standingsOf(ctx, api)
+	stands, err := explain.ReadStandings(ctx, api)
 	if err != nil {
 		return nil, err
 	}
-	quarantines, err := all[*v1alpha1.FirmwareQuarantine](ctx, api, &v1alpha1.FirmwareQuarantineList{}, nil)
+	quarantines, err := reading.All[*v1alpha1.FirmwareQuarantine](ctx, api, &v1alpha1.FirmwareQuarantineList{}, nil)
 	if err != nil {
 		return nil, err
 	}
-	out := &Exposure{TypeMeta: metav1.TypeMeta{APIVersion: resultVersion, Kind: "Exposure"}, Advisories: append([]string{}, advisories...), Exposed: []Exposed{}, Catalogs: stands.asked()}
+	out := &Exposure{TypeMeta: metav1.TypeMeta{APIVersion: resultVersion, Kind: "Exposure"}, Advisories: append([]string{}, advisories...), Exposed: []Exposed{}, Catalogs: askedIn(stands.Catalogs)}
 	devices, nodes, failing := map[exposedTo][]string{}, map[exposedTo]map[string]bool{}, map[exposedTo][]Failing{}
 	for _, chosen := range f.requests(nil) {
-		err := each(ctx, api, &v1alpha1.NodeDeviceList{}, chosen, func(d *v1alpha1.NodeDevice) error {
+		err := reading.Each(ctx, api, &v1alpha1.NodeDeviceList{}, chosen, func(d *v1alpha1.NodeDevice) error {
 			if !f.chooses(d, nil) {
 				return nil
 			}
 			out.Devices++
-			component, run := stands.of(d)
-			if !stands.tellsAll(d, run) {
+			component, run := stands.Of(d)
+			if !stands.TellsAll(d, run) {
 				out.Untold++
 			}
 			if run == nil {
@@ -338,10 +340,10 @@ func blocks(all []*v1alpha1.FirmwareQuarantine, model, version string) string {
 	return ""
 }
 
-// asked are the catalogs of machine models, in order of name.
-func (s *standings) asked() []AskedCatalog {
+// askedIn are the catalogs of machine models, in order of name.
+func askedIn(catalogs []*v1alpha1.FirmwareCatalog) []AskedCatalog {
 	out := []AskedCatalog{}
-	for _, c := range s.catalogs {
+	for _, c := range catalogs {
 		if c.Name == v1alpha1.DefaultCatalog {
 			continue
 		}

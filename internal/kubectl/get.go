@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -110,10 +112,10 @@ type foundDevice struct {
 
 // devices finds those that the options choose, in order of name. Whole keeps the objects.
 func (s *session) devices(ctx context.Context, api client.Reader, f getOptions, whole bool) (*found, error) {
-	var stands *standings
+	var stands *explain.Standings
 	var err error
 	if f.behind || f.vulnerable {
-		if stands, err = standingsOf(ctx, api); err != nil {
+		if stands, err = explain.ReadStandings(ctx, api); err != nil {
 			return nil, err
 		}
 	}
@@ -125,19 +127,19 @@ func (s *session) devices(ctx context.Context, api client.Reader, f getOptions, 
 	}
 	out := &found{}
 	for _, chosen := range f.requests(held) {
-		err := each(ctx, api, &v1alpha1.NodeDeviceList{}, chosen, func(d *v1alpha1.NodeDevice) error {
+		err := reading.Each(ctx, api, &v1alpha1.NodeDeviceList{}, chosen, func(d *v1alpha1.NodeDevice) error {
 			if !f.chooses(d, held) {
 				return nil
 			}
 			standing := ""
 			if stands != nil {
-				c, run := stands.of(d)
+				c, run := stands.Of(d)
 				behind := run != nil && run.Position == v1alpha1.PositionBehind
 				vulnerable := run != nil && len(issuesOf(run)) > 0
 				if f.behind && !behind || f.vulnerable && !vulnerable {
 					return nil
 				}
-				standing = standingOf(newest(c), run)
+				standing = standingOf(explain.Newest(c), run)
 				if run != nil && run.Limit != nil {
 					if at, known := d.Status.Reaches(run.Limit.PowerOnHours); known {
 						standing += fmt.Sprintf("; fails at %s by %s", stamp(&metav1.Time{Time: at}), run.Limit.Issue)
@@ -245,7 +247,7 @@ func (s *session) missed(ctx context.Context, api client.Reader, f getOptions, o
 // heldNodes are the nodes that a failed job keeps out of service.
 func heldNodes(ctx context.Context, api client.Reader) (map[string]bool, error) {
 	out := map[string]bool{}
-	return out, each(ctx, api, &v1alpha1.NodeFirmwareList{}, nil, func(n *v1alpha1.NodeFirmware) error {
+	return out, reading.Each(ctx, api, &v1alpha1.NodeFirmwareList{}, nil, func(n *v1alpha1.NodeFirmware) error {
 		if n.Status.HeldBy != "" {
 			out[n.Name] = true
 		}

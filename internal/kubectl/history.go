@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
 	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 )
 
@@ -107,10 +108,10 @@ func historyOf(ctx context.Context, api client.Reader, name string) (*History, e
 	default:
 		return nil, fmt.Errorf("%s is neither a node nor a device", named(o))
 	}
-	g := &gathering{ctx: ctx, api: api}
-	jobs := g.jobsOf(node)
-	if g.err != nil {
-		return nil, g.err
+	g := &explain.Gathering{Ctx: ctx, API: api}
+	jobs := g.JobsOf(node)
+	if g.Err != nil {
+		return nil, g.Err
 	}
 	out := &History{TypeMeta: metav1.TypeMeta{APIVersion: resultVersion, Kind: "History"}, Of: named(o), Jobs: []PastJob{}}
 	for _, j := range jobs {
@@ -123,7 +124,7 @@ func historyOf(ctx context.Context, api client.Reader, name string) (*History, e
 
 // pastJob is what a job did: to all of its devices, or to one.
 func pastJob(j *v1alpha1.FirmwareJob, device string) PastJob {
-	c := decidingOf(j)
+	c := explain.DecidingOf(j)
 	said, _ := wayout.Ways(c.Message)
 	out := PastJob{Name: j.Name, Type: j.Spec.Task.Type, Start: j.Status.StartTime, End: j.Status.CompletionTime, Reason: c.Reason, Says: said}
 	for _, u := range j.Spec.Task.Devices {

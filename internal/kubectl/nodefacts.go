@@ -1,17 +1,17 @@
 package kubectl
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
@@ -34,17 +34,17 @@ func gatherNode(ctx context.Context, api client.Reader, name string) (*nodeFacts
 	if err != nil {
 		return nil, err
 	}
-	g := &gathering{ctx: ctx, api: api}
-	f := &nodeFacts{node: n, policy: g.policyOf(n.Name), jobs: g.sortedJobsOf(n.Name)}
-	if g.hidden {
-		f.unclear, g.err = all[*v1alpha1.RolloutPolicy](ctx, api, &v1alpha1.RolloutPolicyList{}, nil)
+	g := &explain.Gathering{Ctx: ctx, API: api}
+	f := &nodeFacts{node: n, policy: g.PolicyOf(n.Name), jobs: sortedJobsOf(g, n.Name)}
+	if g.Hidden {
+		f.unclear, g.Err = reading.All[*v1alpha1.RolloutPolicy](ctx, api, &v1alpha1.RolloutPolicyList{}, nil)
 	}
-	g.eachDevice(n.Name, func(d *v1alpha1.NodeDevice) { f.devices = append(f.devices, d) })
+	g.EachDevice(n.Name, func(d *v1alpha1.NodeDevice) { f.devices = append(f.devices, d) })
 	slices.SortFunc(f.devices, func(a, b *v1alpha1.NodeDevice) int { return strings.Compare(a.Name, b.Name) })
-	if g.err != nil {
-		return nil, g.err
+	if g.Err != nil {
+		return nil, g.Err
 	}
-	quarantines, err := all[*v1alpha1.FirmwareQuarantine](ctx, api, &v1alpha1.FirmwareQuarantineList{}, nil)
+	quarantines, err := reading.All[*v1alpha1.FirmwareQuarantine](ctx, api, &v1alpha1.FirmwareQuarantineList{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -58,15 +58,15 @@ func gatherNode(ctx context.Context, api client.Reader, name string) (*nodeFacts
 
 // gatherJobs reads what decides about a job of the node, which may report nothing, or be gone.
 func gatherJobs(ctx context.Context, api client.Reader, node string) (*nodeFacts, error) {
-	g := &gathering{ctx: ctx, api: api}
-	f := &nodeFacts{node: &v1alpha1.NodeFirmware{}, jobs: g.sortedJobsOf(node)}
-	g.get(f.node, node)
-	return f, g.err
+	g := &explain.Gathering{Ctx: ctx, API: api}
+	f := &nodeFacts{node: &v1alpha1.NodeFirmware{}, jobs: sortedJobsOf(g, node)}
+	g.Get(f.node, node)
+	return f, g.Err
 }
 
 // sortedJobsOf are the jobs of a node in the order in which they were made.
-func (g *gathering) sortedJobsOf(node string) (out []v1alpha1.FirmwareJob) {
-	for _, j := range g.jobsOf(node) {
+func sortedJobsOf(g *explain.Gathering, node string) (out []v1alpha1.FirmwareJob) {
+	for _, j := range g.JobsOf(node) {
 		out = append(out, *j)
 	}
 	desired.SortJobs(out)
@@ -90,42 +90,7 @@ func (f *nodeFacts) next() *v1alpha1.FirmwareJob {
 	for i := range f.jobs {
 		all = append(all, &f.jobs[i])
 	}
-	return unended(all)
-}
-
-// unended is that of the jobs of a node which has not ended: the one that is admitted, because a node has one at a time, or else a backup, which
-// needs no admission, or else the one that goes first in the queue; nil for none.
-func unended(jobs []*v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
-	rank := func(j *v1alpha1.FirmwareJob) int {
-		begun := 1 // further on by one where it has not
-		if j.Status.StartTime != nil {
-			begun = 0
-		}
-		switch c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted); {
-		case j.Admitted():
-			return begun
-		case j.MayBegin():
-			return 2 + begun
-		case j.Spec.Cancel != nil: // it is never admitted
-			return 6
-		case c != nil && c.Reason == v1alpha1.ReasonNodeBusy: // another one goes first
-			return 5
-		}
-		return 4
-	}
-	priority := func(j *v1alpha1.FirmwareJob) int32 {
-		if j.Spec.Priority == nil {
-			return 0
-		}
-		return *j.Spec.Priority
-	}
-	open := slices.DeleteFunc(slices.Clone(jobs), (*v1alpha1.FirmwareJob).Ended)
-	if len(open) == 0 {
-		return nil
-	}
-	return slices.MinFunc(open, func(a, b *v1alpha1.FirmwareJob) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(priority(b), priority(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
+	return explain.Unended(all)
 }
 
 // tookOver reports whether the job has the node from a failed one that held it, and so holds it again if it fails.

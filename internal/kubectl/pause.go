@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -67,7 +68,7 @@ func isActive(p *v1alpha1.RolloutPolicy) bool { return p.Spec.State == v1alpha1.
 
 // policies are those that a person means by all, as policy/name.
 func (s *session) policies(ctx context.Context, api client.Reader, is func(*v1alpha1.RolloutPolicy) bool) (out []string, err error) {
-	err = each(ctx, api, &v1alpha1.RolloutPolicyList{}, nil, func(p *v1alpha1.RolloutPolicy) error {
+	err = reading.Each(ctx, api, &v1alpha1.RolloutPolicyList{}, nil, func(p *v1alpha1.RolloutPolicy) error {
 		if is(p) {
 			out = append(out, "policy/"+p.Name)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
@@ -48,7 +49,7 @@ func (s *session) pinCommand() *cobra.Command {
 	w := writingOf(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return s.onDevice(c.Context(), w, args[0], func(ctx context.Context, api client.Reader, f *nodeFacts, d *v1alpha1.NodeDevice) (*write, error) {
-			sources, err := all[*v1alpha1.FirmwareSource](ctx, api, &v1alpha1.FirmwareSourceList{}, nil)
+			sources, err := reading.All[*v1alpha1.FirmwareSource](ctx, api, &v1alpha1.FirmwareSourceList{}, nil)
 			if err != nil {
 				return nil, err
 			}

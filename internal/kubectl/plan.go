@@ -21,6 +21,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/forecast"
 	"github.com/nodefirmware/node-firmware-operator/internal/neighbour"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/internal/trim"
@@ -98,7 +99,7 @@ func (s *session) planCommand() *cobra.Command {
 // gatherPlan reads what a forecast is made from, a page at a time, and keeps what it needs.
 func gatherPlan(ctx context.Context, api client.Reader, now time.Time) (f forecast.Facts, err error) {
 	f.Now = now
-	err = each(ctx, api, &corev1.NodeList{}, nil, func(n *corev1.Node) error {
+	err = reading.Each(ctx, api, &corev1.NodeList{}, nil, func(n *corev1.Node) error {
 		out := schedule.Node{Name: n.Name, Labels: n.Labels, Cordoned: n.Spec.Unschedulable, Taken: neighbour.Has(n)}
 		if n.Annotations[v1alpha1.CordonedAnnotation] == "" { // a cordon of the operator's own ends with its job
 			out.Taken = cmp.Or(out.Taken, neighbour.Cordoned(n))
@@ -114,11 +115,11 @@ func gatherPlan(ctx context.Context, api client.Reader, now time.Time) (f foreca
 	}
 	slices.SortFunc(f.Nodes, func(a, b schedule.Node) int { return strings.Compare(a.Name, b.Name) })
 	err = errors.Join(
-		each(ctx, api, &v1alpha1.NodeFirmwareList{}, nil, func(n *v1alpha1.NodeFirmware) error {
+		reading.Each(ctx, api, &v1alpha1.NodeFirmwareList{}, nil, func(n *v1alpha1.NodeFirmware) error {
 			f.Firmware = append(f.Firmware, n)
 			return trimmed(n)
 		}),
-		each(ctx, api, &v1alpha1.NodeDeviceList{}, nil, func(d *v1alpha1.NodeDevice) error {
+		reading.Each(ctx, api, &v1alpha1.NodeDeviceList{}, nil, func(d *v1alpha1.NodeDevice) error {
 			f.Devices = append(f.Devices, d)
 			parameters := slices.Clone(d.Status.Parameters) // what is stored counts too
 			err := trimmed(d)
@@ -129,26 +130,26 @@ func gatherPlan(ctx context.Context, api client.Reader, now time.Time) (f foreca
 			})
 			return err
 		}),
-		each(ctx, api, &v1alpha1.FirmwareJobList{}, nil, func(j *v1alpha1.FirmwareJob) error {
+		reading.Each(ctx, api, &v1alpha1.FirmwareJobList{}, nil, func(j *v1alpha1.FirmwareJob) error {
 			f.Jobs = append(f.Jobs, j)
 			if j.Ended() && !j.Failed() {
 				j.Status.Steps = nil
 			}
 			return trimmed(j)
 		}),
-		each(ctx, api, &v1alpha1.RolloutPolicyList{}, nil, func(p *v1alpha1.RolloutPolicy) error {
+		reading.Each(ctx, api, &v1alpha1.RolloutPolicyList{}, nil, func(p *v1alpha1.RolloutPolicy) error {
 			f.Policies = append(f.Policies, *p)
 			return nil
 		}),
-		each(ctx, api, &v1alpha1.FirmwareSourceList{}, nil, func(o *v1alpha1.FirmwareSource) error {
+		reading.Each(ctx, api, &v1alpha1.FirmwareSourceList{}, nil, func(o *v1alpha1.FirmwareSource) error {
 			f.Sources = append(f.Sources, *o)
 			return nil
 		}),
-		each(ctx, api, &v1alpha1.FirmwareQuarantineList{}, nil, func(q *v1alpha1.FirmwareQuarantine) error {
+		reading.Each(ctx, api, &v1alpha1.FirmwareQuarantineList{}, nil, func(q *v1alpha1.FirmwareQuarantine) error {
 			f.Quarantines = append(f.Quarantines, *q)
 			return nil
 		}),
-		each(ctx, api, &v1alpha1.FirmwareCatalogList{}, nil, func(c *v1alpha1.FirmwareCatalog) error {
+		reading.Each(ctx, api, &v1alpha1.FirmwareCatalogList{}, nil, func(c *v1alpha1.FirmwareCatalog) error {
 			f.Catalogs = append(f.Catalogs, *c)
 			return nil
 		}),
@@ -156,10 +157,10 @@ func gatherPlan(ctx context.Context, api client.Reader, now time.Time) (f foreca
 	if err != nil {
 		return f, err
 	}
-	if f.Templates, err = all[*v1alpha1.FirmwareTemplate](ctx, api, &v1alpha1.FirmwareTemplateList{}, nil); err != nil {
+	if f.Templates, err = reading.All[*v1alpha1.FirmwareTemplate](ctx, api, &v1alpha1.FirmwareTemplateList{}, nil); err != nil {
 		return f, err
 	}
-	f.Configurations, err = all[*v1alpha1.ConfigurationTemplate](ctx, api, &v1alpha1.ConfigurationTemplateList{}, nil)
+	f.Configurations, err = reading.All[*v1alpha1.ConfigurationTemplate](ctx, api, &v1alpha1.ConfigurationTemplateList{}, nil)
 	return f, err
 }
 

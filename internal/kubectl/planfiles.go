@@ -17,6 +17,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/document"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/internal/sourcefile"
 )
 
@@ -182,13 +183,13 @@ func applied(ctx context.Context, api client.Client, p proposal) (o client.Objec
 	old := plannable[p.kind]()
 	err = api.Get(ctx, client.ObjectKey{Name: p.GetName()}, old)
 	switch {
-	case apierrors.IsNotFound(err) && !isMissingKind(err) && p.kind == "NodeFirmware":
+	case apierrors.IsNotFound(err) && !reading.IsMissingKind(err) && p.kind == "NodeFirmware":
 		names, err := namesOf(ctx, api, "NodeFirmware")
 		if err != nil {
 			return nil, false, err
 		}
 		return nil, false, noSuch("node", "nfw", p.GetName(), names)
-	case apierrors.IsNotFound(err) && !isMissingKind(err):
+	case apierrors.IsNotFound(err) && !reading.IsMissingKind(err):
 		fresh := p.DeepCopyObject().(client.Object)
 		fresh.SetGeneration(1)
 		fresh.SetUID("")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -83,7 +84,7 @@ func (s *session) quarantineListCommand() *cobra.Command {
 		found := &quarantines{}
 		found.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "FirmwareQuarantineList"}
 		found.Items = []v1alpha1.FirmwareQuarantine{}
-		err = each(c.Context(), api, &v1alpha1.FirmwareQuarantineList{}, nil, func(q *v1alpha1.FirmwareQuarantine) error {
+		err = reading.Each(c.Context(), api, &v1alpha1.FirmwareQuarantineList{}, nil, func(q *v1alpha1.FirmwareQuarantine) error {
 			q.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "FirmwareQuarantine"}
 			q.ManagedFields = nil
 			found.Items = append(found.Items, *q)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
 	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 )
 
@@ -59,7 +60,7 @@ func (f *nodeFacts) release(by person) (*write, error) {
 		return nil, fmt.Errorf("node/%s is to be released already (%s), and its daemon has not answered yet.%s To see more: kubectl firmware why %[1]s",
 			n.Name, n.Spec.Requests.Release, silent(n))
 	}
-	said, _ := wayout.Ways(deciding(n.Status.Conditions).Message)
+	said, _ := wayout.Ways(explain.Deciding(n.Status.Conditions).Message)
 	will := fmt.Sprintf("Node %s returns to service as it is, and nobody has judged its firmware: %s What failed stays recorded until a retry.%s", n.Name, said, silent(n))
 	changed := copyOf(n)
 	changed.Spec.Requests.Release = by.request()

@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -129,12 +131,12 @@ func (s *session) report(ctx context.Context) ([]reported, error) {
 }
 
 func reportOf(ctx context.Context, api client.Reader) ([]reported, error) {
-	stands, err := standingsOf(ctx, api)
+	stands, err := explain.ReadStandings(ctx, api)
 	if err != nil {
 		return nil, err
 	}
 	out := []reported{}
-	err = each(ctx, api, &v1alpha1.NodeDeviceList{}, nil, func(d *v1alpha1.NodeDevice) error {
+	err = reading.Each(ctx, api, &v1alpha1.NodeDeviceList{}, nil, func(d *v1alpha1.NodeDevice) error {
 		f, s := foundOf(d, "", false), &d.Status
 		r := reported{
 			node: f.node, device: f.name, class: f.class, vendor: s.Vendor, model: f.model, pciID: f.pciID, subsystemID: s.SubsystemID, boardID: s.BoardID,
@@ -143,10 +145,10 @@ func reportOf(ctx context.Context, api client.Reader) ([]reported, error) {
 		if s.Firmware != nil {
 			r.stored = s.Firmware.Stored
 		}
-		if c, run := stands.of(d); run != nil {
-			r.position, r.newest, r.fixedIn, r.issues = string(run.Position), newest(c), run.FixedIn, strings.Join(run.Issues, ";")
+		if c, run := stands.Of(d); run != nil {
+			r.position, r.newest, r.fixedIn, r.issues = string(run.Position), explain.Newest(c), run.FixedIn, strings.Join(run.Issues, ";")
 			switch {
-			case stands.tellsAll(d, run):
+			case stands.TellsAll(d, run):
 				r.known = "yes"
 			case run.Issues != nil:
 				r.known = "partly"

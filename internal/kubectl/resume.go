@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
@@ -62,7 +63,7 @@ func (s *session) undoStop(ctx context.Context, api client.Client, w *writing, b
 		return activate(p)
 	})
 	var nodes []string
-	err = each(ctx, api, &v1alpha1.FirmwareJobList{}, nil, func(j *v1alpha1.FirmwareJob) error {
+	err = reading.Each(ctx, api, &v1alpha1.FirmwareJobList{}, nil, func(j *v1alpha1.FirmwareJob) error {
 		switch {
 		case !wasStopped(j):
 		case !j.Ended():
@@ -134,7 +135,7 @@ func (f *nodeFacts) retryStopped(by person) (*write, error) {
 // stoppedPolicies are those that a stop paused. What somebody paused in another way stays, and is named.
 func (s *session) stoppedPolicies(ctx context.Context, api client.Reader) (stopped []string, err error) {
 	var others []string
-	err = each(ctx, api, &v1alpha1.RolloutPolicyList{}, nil, func(p *v1alpha1.RolloutPolicy) error {
+	err = reading.Each(ctx, api, &v1alpha1.RolloutPolicyList{}, nil, func(p *v1alpha1.RolloutPolicy) error {
 		switch {
 		case isActive(p):
 		case p.Spec.State == v1alpha1.RolloutPaused && isStopped(p):

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
@@ -180,9 +181,9 @@ func (f *nodeFacts) keptBy(q *v1alpha1.FirmwareQuarantine) error {
 // waitsFor says what happens on the node, or why nothing does.
 func (f *nodeFacts) waitsFor() string {
 	if j := f.next(); j != nil {
-		c := deciding(j.Status.Conditions)
+		c := explain.Deciding(j.Status.Conditions)
 		if !j.MayBegin() {
-			c = waiting(j, c)
+			c = explain.Waiting(j, c)
 		}
 		said, _ := wayout.Ways(c.Message)
 		return strings.TrimSpace(fmt.Sprintf("Job %s: %s", j.Name, said)) + " To see more: kubectl firmware why " + f.node.Name

@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -117,45 +118,32 @@ type fleet struct {
 }
 
 func gatherFleet(ctx context.Context, api client.Reader) (f fleet, err error) {
-	if f.policies, err = all[*v1alpha1.RolloutPolicy](ctx, api, &v1alpha1.RolloutPolicyList{}, nil); err != nil {
+	if f.policies, err = reading.All[*v1alpha1.RolloutPolicy](ctx, api, &v1alpha1.RolloutPolicyList{}, nil); err != nil {
 		return f, err
 	}
-	if f.templates, err = all[*v1alpha1.FirmwareTemplate](ctx, api, &v1alpha1.FirmwareTemplateList{}, nil); err != nil {
+	if f.templates, err = reading.All[*v1alpha1.FirmwareTemplate](ctx, api, &v1alpha1.FirmwareTemplateList{}, nil); err != nil {
 		return f, err
 	}
-	if f.settings, err = all[*v1alpha1.ConfigurationTemplate](ctx, api, &v1alpha1.ConfigurationTemplateList{}, nil); err != nil {
+	if f.settings, err = reading.All[*v1alpha1.ConfigurationTemplate](ctx, api, &v1alpha1.ConfigurationTemplateList{}, nil); err != nil {
 		return f, err
 	}
-	if f.sources, err = all[*v1alpha1.FirmwareSource](ctx, api, &v1alpha1.FirmwareSourceList{}, nil); err != nil {
+	if f.sources, err = reading.All[*v1alpha1.FirmwareSource](ctx, api, &v1alpha1.FirmwareSourceList{}, nil); err != nil {
 		return f, err
 	}
-	if f.catalogs, err = all[*v1alpha1.FirmwareCatalog](ctx, api, &v1alpha1.FirmwareCatalogList{}, nil); err != nil {
+	if f.catalogs, err = reading.All[*v1alpha1.FirmwareCatalog](ctx, api, &v1alpha1.FirmwareCatalogList{}, nil); err != nil {
 		return f, err
 	}
-	if f.quarantines, err = all[*v1alpha1.FirmwareQuarantine](ctx, api, &v1alpha1.FirmwareQuarantineList{}, nil); err != nil {
+	if f.quarantines, err = reading.All[*v1alpha1.FirmwareQuarantine](ctx, api, &v1alpha1.FirmwareQuarantineList{}, nil); err != nil {
 		return f, err
 	}
-	return f, each(ctx, api, &v1alpha1.NodeFirmwareList{}, nil, func(n *v1alpha1.NodeFirmware) error {
+	return f, reading.Each(ctx, api, &v1alpha1.NodeFirmwareList{}, nil, func(n *v1alpha1.NodeFirmware) error {
 		f.count++
-		if n.Status.HeldBy != "" || concern(n.Status.Conditions) != nil {
+		if n.Status.HeldBy != "" || explain.Concern(n.Status.Conditions) != nil {
 			n.Status.Steps, n.ManagedFields = nil, nil
 			f.nodes = append(f.nodes, n)
 		}
 		return nil
 	})
-}
-
-// concern is the condition by which an object says that it needs a person, nil for none.
-func concern(conditions []metav1.Condition) *metav1.Condition {
-	for _, kind := range []string{v1alpha1.ConditionHeld, v1alpha1.ConditionStalled, v1alpha1.ConditionPinsUnmatched, v1alpha1.ConditionDegraded} {
-		if is(conditions, kind) {
-			return meta.FindStatusCondition(conditions, kind)
-		}
-	}
-	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionDaemonReady); c != nil && c.Status == metav1.ConditionFalse {
-		return c
-	}
-	return nil
 }
 
 // status says what the objects say together.
@@ -212,7 +200,7 @@ func (f *fleet) versions() []VersionStatus {
 			for _, run := range component.Running {
 				v := VersionStatus{
 					Class: component.Class, Model: cmp.Or(component.Model, component.PCIID, string(component.Class)), Running: run.Version,
-					Devices: int(run.Devices), Position: run.Position, Newest: newest(component), Issues: run.Issues, FixedIn: run.FixedIn,
+					Devices: int(run.Devices), Position: run.Position, Newest: explain.Newest(component), Issues: run.Issues, FixedIn: run.FixedIn,
 					Limit: run.Limit.DeepCopy(),
 				}
 				at := slices.IndexFunc(out, func(o VersionStatus) bool {
@@ -248,46 +236,21 @@ func (v *VersionStatus) firstFailure() *metav1.Time {
 	return v.Limit.FirstFailureTime
 }
 
-// attention lists what needs a person: pools before nodes, because a pool that stands still is why nodes wait.
+// attention lists what needs a person, nodes together that say the same.
 func (f *fleet) attention() []Attention {
 	out := []Attention{}
-	add := func(kind, name string, c *metav1.Condition) {
-		if c == nil {
-			return
+	needs := explain.Fleet{Policies: f.policies, Quarantines: f.quarantines, Nodes: f.nodes, Sources: f.sources, Templates: f.templates, Settings: f.settings, Catalogs: f.catalogs}
+	for _, n := range needs.Needs() {
+		at := slices.IndexFunc(out, func(a Attention) bool { return a.Kind == n.Kind && n.Kind == "node" && a.Reason == n.Reason })
+		if at >= 0 {
+			out[at].Names = append(out[at].Names, n.Name)
+			continue
 		}
-		at := slices.IndexFunc(out, func(a Attention) bool { return a.Kind == kind && kind == "node" && a.Reason == c.Reason })
-		if at < 0 {
-			asked := kind + "/" + name
-			if kind == "node" {
-				asked = name
-			}
-			out = append(out, Attention{Kind: kind, Names: []string{name}, Reason: c.Reason, Message: c.Message, Next: "kubectl firmware why " + asked})
-			return
+		asked := n.Kind + "/" + n.Name
+		if n.Kind == "node" {
+			asked = n.Name
 		}
-		out[at].Names = append(out[at].Names, name)
-	}
-	for _, p := range f.policies {
-		add("policy", p.Name, concern(p.Status.Conditions))
-	}
-	for _, q := range f.quarantines {
-		if quarantine.InForce(q, "") {
-			add("quarantine", q.Name, meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionReady))
-		}
-	}
-	for _, n := range f.nodes {
-		add("node", n.Name, concern(n.Status.Conditions))
-	}
-	for _, o := range f.sources {
-		add("source", o.Name, concern(o.Status.Conditions))
-	}
-	for _, t := range f.templates {
-		add("template", t.Name, concern(t.Status.Conditions))
-	}
-	for _, t := range f.settings {
-		add("settings", t.Name, concern(t.Status.Conditions))
-	}
-	for _, c := range f.catalogs {
-		add("catalog", c.Name, concern(c.Status.Conditions))
+		out = append(out, Attention{Kind: n.Kind, Names: []string{n.Name}, Reason: n.Reason, Message: n.Message, Next: "kubectl firmware why " + asked})
 	}
 	return out
 }

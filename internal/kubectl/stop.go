@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -125,7 +126,7 @@ type jobToStop struct {
 // jobsToStop are the jobs to be cancelled, and those that are left to their end. All come from one list, because a large fleet has many.
 func jobsToStop(ctx context.Context, api client.Reader, running bool) (out []*jobToStop, left []*v1alpha1.FirmwareJob, err error) {
 	nodes := map[string]*nodeFacts{}
-	err = each(ctx, api, &v1alpha1.FirmwareJobList{}, nil, func(j *v1alpha1.FirmwareJob) error {
+	err = reading.Each(ctx, api, &v1alpha1.FirmwareJobList{}, nil, func(j *v1alpha1.FirmwareJob) error {
 		of := nodes[j.Spec.NodeName]
 		if of == nil {
 			of = &nodeFacts{node: &v1alpha1.NodeFirmware{}}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
+	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
 )
 
@@ -100,19 +102,19 @@ func (s *session) wait(ctx context.Context, api client.Reader, o client.Object, 
 // look reads the object again. An API server that does not answer is asked again.
 func (s *session) look(ctx context.Context, api client.Reader, o client.Object) (progress, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if apierrors.IsNotFound(err) && !isMissingKind(err) {
+	if apierrors.IsNotFound(err) && !reading.IsMissingKind(err) {
 		return progress{}, fmt.Errorf("%s is gone", named(o))
 	}
 	var jobs []*v1alpha1.FirmwareJob
 	if n, is := o.(*v1alpha1.NodeFirmware); is && err == nil {
-		g := &gathering{ctx: ctx, api: api}
-		jobs = g.jobsOf(n.Name)
-		err = g.err
+		g := &explain.Gathering{Ctx: ctx, API: api}
+		jobs = g.JobsOf(n.Name)
+		err = g.Err
 	}
 	switch {
 	case err == nil:
 		return progressOf(o, jobs)
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), isMissingKind(err), meta.IsNoMatchError(err): // no later answer is another one
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), reading.IsMissingKind(err), meta.IsNoMatchError(err): // no later answer is another one
 		return progress{}, err
 	}
 	return progress{says: s.explain(err)}, nil
@@ -171,7 +173,7 @@ func byCondition(conditions []metav1.Condition, kind string, current bool) progr
 	if !current {
 		return progress{says: "Nothing has looked at its spec yet."}
 	}
-	c := deciding(conditions)
+	c := explain.Deciding(conditions)
 	said, ways := wayout.Ways(c.Message)
 	p := progress{says: said, well: is(conditions, kind)}
 	p.end = p.well || is(conditions, v1alpha1.ConditionStalled)
@@ -183,7 +185,7 @@ func byCondition(conditions []metav1.Condition, kind string, current bool) progr
 
 func progressOfJob(j *v1alpha1.FirmwareJob) progress {
 	p := progress{end: j.Ended(), well: j.Ended() && !j.Failed()}
-	said, ways := wayout.Ways(decidingOf(j).Message)
+	said, ways := wayout.Ways(explain.DecidingOf(j).Message)
 	p.says = said
 	if len(ways) > 0 {
 		p.next = ways[0].Typed()
@@ -208,7 +210,7 @@ func progressOfJob(j *v1alpha1.FirmwareJob) progress {
 
 // progressOfNode is that of its job, or of what is to be done. A node that is held is done for, unless a person asked for a retry or a release.
 func progressOfNode(n *v1alpha1.NodeFirmware, jobs []*v1alpha1.FirmwareJob) progress {
-	if j := unended(jobs); j != nil {
+	if j := explain.Unended(jobs); j != nil {
 		p := progressOfJob(j)
 		if !j.MayBegin() {
 			p.says = "Job " + j.Name + " waits: " + p.says

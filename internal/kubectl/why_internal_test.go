@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
 )
 
 // A Node that may not be read leaves the pool out; one that was not read is no Node without a pool.
@@ -31,8 +33,8 @@ func TestANodeThatWasNotReadIsNoAbsence(t *testing.T) {
 				return c.err
 			},
 		}).Build()
-		g := &gathering{ctx: t.Context(), api: api}
-		assert.Nil(t, g.policyOf("n"), name)
-		assert.Equal(t, c.fails, g.err != nil, name)
+		g := &explain.Gathering{Ctx: t.Context(), API: api}
+		assert.Nil(t, g.PolicyOf("n"), name)
+		assert.Equal(t, c.fails, g.Err != nil, name)
 	}
 }

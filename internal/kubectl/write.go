@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/explain"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -319,7 +320,7 @@ func (s *session) leaveEvent(ctx context.Context, one *write, by person) error {
 
 // named is an object as a person names it to this command.
 func named(o client.Object) string {
-	kind, _ := described(o)
+	kind, _ := explain.Described(o)
 	return kind + "/" + o.GetName()
 }
 

@@ -1,0 +1,186 @@
+// The fleet as a grid of nodes.
+import { Component } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { fleet, fresh, natural, read } from "./fleet";
+import { of, plural, states } from "./parts";
+import type { Row, State } from "./types";
+
+export type Grouping = "rack" | "pool" | "model" | "state" | `label:${string}`;
+
+function groupOf(row: Row, by: Grouping): string {
+  switch (by) {
+    case "pool": return row.pool || "in no pool";
+    case "model": return row.model || "of an unknown model";
+    case "state": return of(row.state).name;
+  }
+  return row.group || "without the label";
+}
+
+function isChosen(row: Row, words: string[], only: State | null, among: Set<string> | null): boolean {
+  if (only && row.state !== only || among && !among.has(row.name)) return false;
+  return words.length === 0 || words.every((w) => (row.name + " " + (row.group ?? "") + " " + (row.pool ?? "") + " " + (row.model ?? "") + " " + (row.reason ?? "")).toLowerCase().includes(w));
+}
+
+export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) => void; query: URLSearchParams }) {
+  const [only, setOnly] = useState<State | null>(null);
+  const [text, setText] = useState("");
+  const [at, setAt] = useState("");
+  const among = useRunning(query);
+  const search = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const key = (e: KeyboardEvent) => {
+      if (e.key === "/" && !(e.target instanceof HTMLInputElement)) {
+        e.preventDefault();
+        search.current?.focus();
+      }
+    };
+    addEventListener("keydown", key);
+    return () => removeEventListener("keydown", key);
+  }, []);
+
+  const counts = new Map<State, number>();
+  const groups = new Map<string, Row[]>();
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  let shown = 0;
+  for (const name of fleet.order) {
+    const row = fleet.rows.get(name)!;
+    counts.set(row.state, (counts.get(row.state) ?? 0) + 1);
+    if (!isChosen(row, words, only, among)) continue;
+    shown++;
+    const of = groupOf(row, by);
+    const group = groups.get(of);
+    if (group) group.push(row);
+    else groups.set(of, [row]);
+  }
+  const names = [...groups.keys()].sort(natural.compare);
+  const size = shown <= 150 ? "large" : shown <= 800 ? "medium" : "small";
+  const focused = fleet.rows.get(at);
+
+  return (
+    <main class="grid-page">
+      <h1 class="hidden">Nodes</h1>
+      <div class="bar">
+        <div class="legend" role="group" aria-label="Only nodes that are">
+          {states.filter((s) => counts.get(s.state)).map((s) => (
+            <button type="button" key={s.state} aria-pressed={only === s.state} onClick={() => setOnly(only === s.state ? null : s.state)}>
+              <i class={"tile s-" + s.state} aria-hidden="true">{s.letter}</i><b>{counts.get(s.state)!.toLocaleString("en")}</b> {s.name}
+            </button>
+          ))}
+        </div>
+        <div class="controls">
+          <label>by <select value={by} onChange={(e) => setBy(e.currentTarget.value as Grouping)}>
+            {fleet.summary.rack && <option value="rack">{short(fleet.summary.rack)}</option>}
+            <option value="pool">pool</option>
+            <option value="model">model</option>
+            <option value="state">state</option>
+            {fleet.summary.labels.filter((l) => l !== fleet.summary.rack).map((l) => <option key={l} value={"label:" + l}>{l}</option>)}
+          </select></label>
+          <input ref={search} type="search" placeholder="Find nodes  /" aria-label="Find nodes" value={text} onInput={(e) => setText(e.currentTarget.value)} />
+        </div>
+      </div>
+      {among && <p class="note">{plural(among.size, "node runs", "nodes run")} {query.get("version")} on {query.get("model")}. <a href="#/">Show all</a></p>}
+      {shown === 0 && <p class="empty">{fleet.rows.size === 0 ? "The cluster has no nodes." : "No node is like that."}</p>}
+      <div class={"groups size-" + size} onKeyDown={move} onFocusIn={(e) => setAt(nameOf(e.target))} onMouseOver={(e) => setAt(nameOf(e.target) || at)}>
+        {names.map((n, i) => <Group key={n} name={n} rows={groups.get(n)!} large={size === "large"} first={i === 0} />)}
+      </div>
+      <div class="peek" aria-live="polite">
+        {focused
+          ? <><i class={"tile s-" + focused.state} aria-hidden="true">{of(focused.state).letter}</i> <b>{focused.name}</b> <span>{of(focused.state).name}{focused.state === "updating" && focused.steps ? `, ${focused.over ?? 0} of ${focused.steps} steps` : ""}</span>
+            <span class="says">{focused.says || [focused.model, focused.pool && "pool " + focused.pool].filter(Boolean).join(" · ")}</span></>
+          : <span class="says">{plural(fleet.rows.size, "node", "nodes")}, {plural(fleet.summary.devices, "device", "devices")}. Point at a node, or walk with the arrow keys; Enter opens it.</span>}
+      </div>
+    </main>
+  );
+}
+
+const short = (label: string) => label.slice(label.lastIndexOf("/") + 1);
+const nameOf = (t: EventTarget | null) => (t instanceof Element && t.closest<HTMLElement>("a.cell")?.dataset.n) || "";
+
+// useRunning are the nodes that the address asks for by what their devices run.
+function useRunning(query: URLSearchParams): Set<string> | null {
+  const asked = query.has("version") ? query.toString() : "";
+  const [names, set] = useState<{ asked: string; names: Set<string> } | null>(null);
+  const versions = fleet.versions;
+  useEffect(() => {
+    if (!asked) return;
+    const stop = new AbortController();
+    read<string[]>("/api/running?" + asked, stop.signal).then((n) => set({ asked, names: new Set(n) }), () => {});
+    return () => stop.abort();
+  }, [asked, versions]);
+  return useMemo(() => (names && names.asked === asked ? names.names : null), [names, asked]);
+}
+
+// move walks over the cells with the arrow keys. One cell is reached with Tab.
+function move(e: KeyboardEvent): void {
+  const cell = e.target instanceof Element ? e.target.closest<HTMLElement>("a.cell") : null;
+  if (!cell) return;
+  const all = [...document.querySelectorAll<HTMLElement>("a.cell")];
+  const i = all.indexOf(cell);
+  let to: HTMLElement | undefined;
+  switch (e.key) {
+    case "ArrowRight": to = all[i + 1]; break;
+    case "ArrowLeft": to = all[i - 1]; break;
+    case "Home": to = all[0]; break;
+    case "End": to = all[all.length - 1]; break;
+    case "ArrowDown": to = vertical(all.slice(i + 1), cell); break;
+    case "ArrowUp": to = vertical(all.slice(0, i).reverse(), cell); break;
+    default: return;
+  }
+  e.preventDefault();
+  if (!to) return;
+  for (const was of document.querySelectorAll<HTMLElement>('a.cell[tabindex="0"]')) was.tabIndex = -1;
+  to.tabIndex = 0;
+  to.focus();
+}
+
+// vertical is the nearest cell of the next line.
+function vertical(rest: HTMLElement[], from: HTMLElement): HTMLElement | undefined {
+  const { top, left } = from.getBoundingClientRect();
+  let line: number | undefined, best: HTMLElement | undefined, distance = Infinity;
+  for (const c of rest) {
+    const r = c.getBoundingClientRect();
+    if (Math.abs(r.top - top) < 2) continue;
+    line ??= r.top;
+    if (Math.abs(r.top - line) > 2) break;
+    if (Math.abs(r.left - left) < distance) [best, distance] = [c, Math.abs(r.left - left)];
+  }
+  return best;
+}
+
+interface GroupProps { name: string; rows: Row[]; large: boolean; first: boolean }
+
+// A group is drawn again only where one of its rows is another one.
+class Group extends Component<GroupProps> {
+  override shouldComponentUpdate(next: GroupProps): boolean {
+    const { rows, large, first } = this.props;
+    return large !== next.large || first !== next.first || rows.length !== next.rows.length || rows.some((r, i) => r !== next.rows[i]);
+  }
+  render({ name, rows, large, first }: GroupProps) {
+    const counts = new Map<State, number>();
+    for (const r of rows) counts.set(r.state, (counts.get(r.state) ?? 0) + 1);
+    return (
+      <section class="group" aria-label={name}>
+        <h2><span>{name}</span> <small>{rows.length}</small></h2>
+        <div class="share" aria-hidden="true">
+          {states.filter((s) => counts.get(s.state)).map((s) => <i key={s.state} class={"s-" + s.state} style={{ flexGrow: counts.get(s.state)! }} />)}
+        </div>
+        <div class="cells">{rows.map((r, i) => <Cell key={r.name} row={r} large={large} first={first && i === 0} />)}</div>
+      </section>
+    );
+  }
+}
+
+class Cell extends Component<{ row: Row; large: boolean; first: boolean }> {
+  override shouldComponentUpdate(next: { row: Row; large: boolean; first: boolean }): boolean {
+    return next.row !== this.props.row || next.large !== this.props.large || next.first !== this.props.first;
+  }
+  render({ row, large, first }: { row: Row; large: boolean; first: boolean }) {
+    const s = of(row.state);
+    const done = row.state === "updating" && row.steps ? Math.round((100 * (row.over ?? 0)) / row.steps) : 0;
+    return (
+      <a class={`cell s-${row.state}${fresh.has(row.name) ? " fresh" : ""}`} href={"#/node/" + row.name} data-n={row.name} tabIndex={first ? 0 : -1} aria-label={row.name + " " + s.name}>
+        {large ? <><i class="letter" aria-hidden="true">{s.letter}</i><span>{row.name}</span>{done > 0 && <u style={{ width: done + "%" }} />}</> : s.letter}
+      </a>
+    );
+  }
+}
