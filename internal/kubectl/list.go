@@ -22,13 +22,18 @@ func each[O client.Object](ctx context.Context, c client.Reader, list client.Obj
 	return eachOf(ctx, c, list, client.ListOptions{FieldSelector: selector(fieldsAre)}, do)
 }
 
+// eachBrief does so for devices, of which it has what briefDevice has.
+func eachBrief(ctx context.Context, c client.Reader, fieldsAre fields.Set, do func(*v1alpha1.NodeDevice) error) error {
+	return eachOf(ctx, c, &v1alpha1.NodeDeviceList{}, client.ListOptions{FieldSelector: selector(fieldsAre)}, do, briefly{})
+}
+
 // eachOf does so for those that the options select.
-func eachOf[O client.Object](ctx context.Context, c client.Reader, list client.ObjectList, chosen client.ListOptions, do func(O) error) error {
+func eachOf[O client.Object](ctx context.Context, c client.Reader, list client.ObjectList, chosen client.ListOptions, do func(O) error, more ...client.ListOption) error {
 	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		page := list.DeepCopyObject().(client.ObjectList)
 		chosen := chosen
 		chosen.Raw, chosen.Limit, chosen.Continue = &o, o.Limit, o.Continue
-		return page, c.List(ctx, page, &chosen)
+		return page, c.List(ctx, page, append([]client.ListOption{&chosen}, more...)...)
 	})
 	p.PageSize, p.PageBufferSize = pageSize, 2
 	return p.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
