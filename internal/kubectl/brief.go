@@ -21,7 +21,7 @@ type briefly struct{}
 // ApplyToList changes nothing of what the API server is asked.
 func (briefly) ApplyToList(*client.ListOptions) {}
 
-// deviceReader reads lists of NodeDevices a page after the other with a decoder of its own: that of the other kinds goes through each page four times.
+// deviceReader reads lists of NodeDevices a page after the other with a decoder of its own: that of the other kinds goes through each page several times and makes all of each device.
 type deviceReader struct {
 	client.Client
 	group rest.Interface
