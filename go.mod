@@ -8,6 +8,7 @@ require (
 	github.com/Mellanox/maintenance-operator/api v0.3.0
 	github.com/agnivade/levenshtein v1.2.2
 	github.com/fluxcd/cli-utils v1.2.1
+	github.com/go-json-experiment/json v1.27.2
 	github.com/go-logr/logr v1.4.4
 	github.com/gofrs/flock v0.13.1
 	github.com/google/go-containerregistry v0.21.7

@@ -194,7 +194,7 @@ func (s *session) exposure(ctx context.Context, api client.Reader, f getOptions,
 	out := &Exposure{TypeMeta: metav1.TypeMeta{APIVersion: resultVersion, Kind: "Exposure"}, Advisories: append([]string{}, advisories...), Exposed: []Exposed{}, Catalogs: askedIn(stands.Catalogs)}
 	devices, nodes, failing := map[exposedTo][]string{}, map[exposedTo]map[string]bool{}, map[exposedTo][]Failing{}
 	for _, chosen := range f.requests(nil) {
-		err := reading.Each(ctx, api, &v1alpha1.NodeDeviceList{}, chosen, func(d *v1alpha1.NodeDevice) error {
+		err := eachBrief(ctx, api, chosen, func(d *v1alpha1.NodeDevice) error {
 			if !f.chooses(d, nil) {
 				return nil
 			}

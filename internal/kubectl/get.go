@@ -125,9 +125,14 @@ func (s *session) devices(ctx context.Context, api client.Reader, f getOptions, 
 			return nil, err
 		}
 	}
-	out := &found{}
+	out, list := &found{}, eachBrief
+	if whole {
+		list = func(ctx context.Context, c client.Reader, chosen fields.Set, do func(*v1alpha1.NodeDevice) error) error {
+			return reading.Each(ctx, c, &v1alpha1.NodeDeviceList{}, chosen, do)
+		}
+	}
 	for _, chosen := range f.requests(held) {
-		err := reading.Each(ctx, api, &v1alpha1.NodeDeviceList{}, chosen, func(d *v1alpha1.NodeDevice) error {
+		err := list(ctx, api, chosen, func(d *v1alpha1.NodeDevice) error {
 			if !f.chooses(d, held) {
 				return nil
 			}

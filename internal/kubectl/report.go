@@ -24,7 +24,6 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/explain"
-	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -136,15 +135,8 @@ func reportOf(ctx context.Context, api client.Reader) ([]reported, error) {
 		return nil, err
 	}
 	out := []reported{}
-	err = reading.Each(ctx, api, &v1alpha1.NodeDeviceList{}, nil, func(d *v1alpha1.NodeDevice) error {
-		f, s := foundOf(d, "", false), &d.Status
-		r := reported{
-			node: f.node, device: f.name, class: f.class, vendor: s.Vendor, model: f.model, pciID: f.pciID, subsystemID: s.SubsystemID, boardID: s.BoardID,
-			serial: s.SerialNumber, uniqueID: s.UniqueID, pciAddress: s.PCIAddress, running: f.running, desired: f.desired, state: f.state, known: "no",
-		}
-		if s.Firmware != nil {
-			r.stored = s.Firmware.Stored
-		}
+	err = eachBrief(ctx, api, nil, func(d *v1alpha1.NodeDevice) error {
+		r := rowOf(d)
 		if c, run := stands.Of(d); run != nil {
 			r.position, r.newest, r.fixedIn, r.issues = string(run.Position), explain.Newest(c), run.FixedIn, strings.Join(run.Issues, ";")
 			switch {
@@ -159,6 +151,19 @@ func reportOf(ctx context.Context, api client.Reader) ([]reported, error) {
 	})
 	slices.SortFunc(out, func(a, b reported) int { return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.device, b.device)) })
 	return out, err
+}
+
+// rowOf is what a report says of a device without the catalogs.
+func rowOf(d *v1alpha1.NodeDevice) reported {
+	f, s := foundOf(d, "", false), &d.Status
+	r := reported{
+		node: f.node, device: f.name, class: f.class, vendor: s.Vendor, model: f.model, pciID: f.pciID, subsystemID: s.SubsystemID, boardID: s.BoardID,
+		serial: s.SerialNumber, uniqueID: s.UniqueID, pciAddress: s.PCIAddress, running: f.running, desired: f.desired, state: f.state, known: "no",
+	}
+	if s.Firmware != nil {
+		r.stored = s.Firmware.Stored
+	}
+	return r
 }
 
 // formula is how spreadsheets know one. What devices say of themselves must not become one there.

@@ -114,7 +114,11 @@ func (s *session) connect() (client.Client, error) {
 		return nil, err
 	}
 	// A field that the definitions there do not have would be left out of what is written, and the command would say that it was.
-	s.config, s.api = config, client.WithFieldValidation(api, metav1.FieldValidationStrict)
+	strict := client.WithFieldValidation(api, metav1.FieldValidationStrict)
+	if api, err = newDeviceReader(strict, config); err != nil {
+		return nil, err
+	}
+	s.config, s.api = config, api
 	return s.api, nil
 }
 
