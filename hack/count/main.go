@@ -42,11 +42,11 @@ func main() {
 
 // count reads the Go files of a checkout.
 func count(tree fs.FS) ([]figure, error) {
-	fields := figure{name: "fields", most: 440}
+	fields := figure{name: "fields", most: 446}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 74000}
+	product := figure{name: "product", most: 74900}
 	world := figure{name: "testWorld", most: 31900}
-	tests := figure{name: "tests", most: 98000}
+	tests := figure{name: "tests", most: 98600}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -220,7 +220,7 @@ func Table() []Tool {
 			Why: "its JSON has other members before 2.0, and no output of 2.0 to 2.2 is known",
 		},
 		sg("sg_inq", "2.10", "2.48"),
-		sg("sg_logs", "1.81", "2.36"),
+		sg("sg_logs", "1.81", "2.35"),
 		sg("sg_opcodes", "0.69", "1.02"),
 		sg("sg_read_buffer", "1.30", "1.36"),
 		sg("sg_write_buffer", "1.29", "1.33"),
