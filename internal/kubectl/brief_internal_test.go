@@ -45,6 +45,8 @@ func TestDevicesReadBrieflyPrintTheSame(t *testing.T) {
 	require.Len(t, brief.Items, 2)
 	want := whole.DeepCopy()
 	want.ManagedFields = nil
+	assert.True(t, want.Status.PowerOnHoursTime.Equal(all.Items[0].Status.PowerOnHoursTime))
+	want.Status.PowerOnHoursTime = all.Items[0].Status.PowerOnHoursTime
 	assert.Equal(t, *want, all.Items[0])
 	assert.Equal(t, all.ListMeta, brief.ListMeta)
 	assert.Equal(t, "more", brief.Continue)
