@@ -326,6 +326,7 @@ type CatalogLimit struct {
 	// powerOnHours is after how many hours of power the device fails.
 	// +required
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
 	PowerOnHours int64 `json:"powerOnHours,omitempty"`
 	// firstFailureTime is when the first of the devices that run the version has been on for so long, if it stays on. Absent where none of
 	// them says for how long it was on.

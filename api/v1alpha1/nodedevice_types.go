@@ -138,6 +138,7 @@ type NodeDeviceStatus struct {
 	// that nothing is written of a drive that stays on.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2000000
 	PowerOnHours *int64 `json:"powerOnHours,omitempty"`
 	// powerOnHoursTime is when powerOnHours was read.
 	// +optional

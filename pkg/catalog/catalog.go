@@ -17,6 +17,8 @@ const (
 	maxIssueID = 64
 	maxURL     = 1024
 	maxIssues  = 256
+	// maxPowerOnHours is more than a century.
+	maxPowerOnHours = 1_000_000
 )
 
 // Component is one kind of device of a machine model, as the devices report it.

@@ -109,8 +109,8 @@ func (e *Entry) release() (Release, error) {
 		}
 	}
 	for id, hours := range e.PowerOnHours {
-		if hours < 1 || !slices.Contains(e.Fixes, id) && !slices.Contains(e.Has, id) {
-			return r, fault(InvalidCatalog, "parse index: powerOnHours of %.64q is not at least 1, or the version neither fixes nor has it", id)
+		if hours < 1 || hours > maxPowerOnHours || !slices.Contains(e.Fixes, id) && !slices.Contains(e.Has, id) {
+			return r, fault(InvalidCatalog, "parse index: powerOnHours of %.64q is not 1 to %d, or the version neither fixes nor has it", id, maxPowerOnHours)
 		}
 	}
 	if !r.clean() {

@@ -35,6 +35,17 @@ func TestIndexLimitsItsVersions(t *testing.T) {
 	assert.Equal(t, []catalog.Issue{{ID: "CVE-2026-1", FixedIn: []string{"22.42.1000"}, Has: []string{"22.41.1000"}}}, c.Offers[nic].Issues)
 }
 
+// A limit may be named with a version that has the vulnerability and with one that fixes it; of two the lower one counts.
+func TestAnIndexTellsWhenDevicesFail(t *testing.T) {
+	c := collect(t, catalog.Index{JSON: strings.NewReader(index(
+		`{"class":"Disk","models":["PM1733"],"version":"HPD5","has":[" a00092491 ","CVE-2026-1"],"powerOnHours":{" a00092491 ":40000}}`,
+		`{"class":"Disk","models":["PM1733"],"version":"HPD8","fixes":["a00092491"],"powerOnHours":{"a00092491":32768}}`,
+	))}, 5)
+	assert.Equal(t, []catalog.Issue{
+		{ID: "a00092491", PowerOnHours: 32_768, FixedIn: []string{"HPD8"}, Has: []string{"HPD5"}}, {ID: "CVE-2026-1", Has: []string{"HPD5"}},
+	}, c.Offers[disk].Issues)
+}
+
 func TestBadIndexesAreRefused(t *testing.T) {
 	good := `{"class":"NIC","version":"1.0"}`
 	for name, c := range map[string]struct {
@@ -52,6 +63,9 @@ func TestBadIndexesAreRefused(t *testing.T) {
 		"no version":          {index(`{"class":"NIC"}`), catalog.InvalidCatalog},
 		"a bad digest":        {index(`{"class":"NIC","version":"1.0","digest":"sha256:0"}`), catalog.InvalidCatalog},
 		"a number for a text": {index(`{"class":"NIC","version":1}`), catalog.InvalidCatalog},
+		"a limit of nothing":  {index(`{"class":"Disk","version":"1","has":["a"],"powerOnHours":{"b":1}}`), catalog.InvalidCatalog},
+		"no limit":            {index(`{"class":"Disk","version":"1","has":["a"],"powerOnHours":{"a":0}}`), catalog.InvalidCatalog},
+		"more than a century": {index(`{"class":"Disk","version":"1","has":["a"],"powerOnHours":{"a":1000001}}`), catalog.InvalidCatalog},
 		"broken off":          {strings.TrimSuffix(index(good), "]}"), catalog.InvalidCatalog},
 		"more after the end":  {index(good) + "{}", catalog.InvalidCatalog},
 		"one huge entry":      {index(`{"class":"NIC","version":"` + strings.Repeat("1", 3<<20) + `"}`), catalog.InvalidCatalog},

@@ -53,6 +53,9 @@ type Device struct {
 	Err error
 }
 
+// MostPowerOnHours bounds a count of hours that can be true: more than two centuries.
+const MostPowerOnHours = 2_000_000
+
 // Identity says which hardware a device is and how to reach it.
 type Identity struct {
 	Class Class

@@ -183,7 +183,7 @@ func parsePowerOnHours(out []byte) (int64, error) {
 		return 0, errors.New("parse smart-log: power_on_hours is missing")
 	}
 	hours, err := strconv.ParseInt(strings.TrimSuffix(raw.Hours.String(), ".0"), 10, 64)
-	if err != nil || hours < 0 || hours > admin.MostPowerOnHours {
+	if err != nil || hours < 0 || hours > inventory.MostPowerOnHours {
 		return 0, fmt.Errorf("parse smart-log: power_on_hours is no such count: %.64s", raw.Hours)
 	}
 	return hours, nil

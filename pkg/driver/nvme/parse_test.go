@@ -315,6 +315,6 @@ func FuzzParsePowerOnHours(f *testing.F) {
 	f.Add(`{"critical_warning": 0, "power_on_hours": 32767}`)
 	f.Fuzz(func(t *testing.T, out string) {
 		hours, err := parsePowerOnHours([]byte(out))
-		assert.True(t, hours >= 0 && hours <= admin.MostPowerOnHours && (err == nil || hours == 0))
+		assert.True(t, hours >= 0 && hours <= inventory.MostPowerOnHours && (err == nil || hours == 0))
 	})
 }

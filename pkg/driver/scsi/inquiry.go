@@ -77,7 +77,11 @@ func parsePowerOnHours(out []byte) (int64, error) {
 	case binary.BigEndian.Uint16(out[4:]) != 0 || out[7] != parameter-4:
 		return 0, errors.New("parse log page 0x15: it does not begin with the background scan status")
 	}
-	return int64(binary.BigEndian.Uint32(out[8:]) / 60), nil
+	hours := int64(binary.BigEndian.Uint32(out[8:]) / 60)
+	if hours > inventory.MostPowerOnHours {
+		return 0, fmt.Errorf("parse log page 0x15: %d hours are no such count", hours)
+	}
+	return hours, nil
 }
 
 // text is an ASCII field without its padding.

@@ -289,7 +289,7 @@ func TestPowerOnTimeIsReadFromTheBackgroundScanPage(t *testing.T) {
 	good := scanLog(60)
 	for name, out := range map[string][]byte{
 		"nothing": nil, "another page": append([]byte{0x0d}, good[1:]...), "cut": good[:19], "no parameter": {0x15, 0, 0, 0},
-		"another parameter": append([]byte{0x15, 0, 0, 16, 0, 1}, good[6:]...), "a text": []byte("log_sense: field in cdb illegal"),
+		"another parameter": append([]byte{0x15, 0, 0, 16, 0, 1}, good[6:]...), "too many": scanLog(1<<32 - 1), "a text": []byte("log_sense: field in cdb illegal"),
 	} {
 		_, err := parsePowerOnHours(out)
 		require.Error(t, err, name)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // Identification is the part of the Identify Controller data that is about firmware (NVMe Base Specification 2.0,
@@ -110,16 +112,13 @@ func ParseSlotLog(b []byte) (SlotLog, error) {
 	return log, nil
 }
 
-// MostPowerOnHours bounds a count of hours that can be true: more than two centuries.
-const MostPowerOnHours = 2_000_000
-
 // ParsePowerOnHours reads bytes 143:128 of the SMART / Health Information log (NVMe Base Specification 2.0, figure 206).
 func ParsePowerOnHours(b []byte) (int64, error) {
 	if len(b) < logSize {
 		return 0, fmt.Errorf("parse health log: %d bytes instead of %d", len(b), logSize)
 	}
 	hours, high := binary.LittleEndian.Uint64(b[128:]), binary.LittleEndian.Uint64(b[136:])
-	if high != 0 || hours > MostPowerOnHours {
+	if high != 0 || hours > inventory.MostPowerOnHours {
 		return 0, fmt.Errorf("parse health log: the count of power-on hours is no such count: 0x%016x%016x", high, hours)
 	}
 	return int64(hours), nil

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // identity is the data of a drive with three slots.
@@ -109,6 +111,6 @@ func FuzzParsePowerOnHours(f *testing.F) {
 	f.Add(make([]byte, 512))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		hours, err := ParsePowerOnHours(b)
-		assert.True(t, hours >= 0 && hours <= MostPowerOnHours && (err == nil || hours == 0))
+		assert.True(t, hours >= 0 && hours <= inventory.MostPowerOnHours && (err == nil || hours == 0))
 	})
 }
