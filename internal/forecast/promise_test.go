@@ -464,6 +464,9 @@ func (w *world) runs() {
 			w.reboots[j.Spec.NodeName]++
 		}
 		meta.SetStatusCondition(&j.Status.Conditions, yes(v1alpha1.ConditionComplete, "Succeeded"))
+		for i := range w.Nodes {
+			w.Nodes[i].Ready = w.Nodes[i].Ready || w.Nodes[i].Name == j.Spec.NodeName
+		}
 		for _, o := range w.Jobs {
 			if o.Spec.NodeName == j.Spec.NodeName && o.Held() {
 				meta.RemoveStatusCondition(&o.Status.Conditions, v1alpha1.ConditionHeld)

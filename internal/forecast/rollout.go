@@ -41,7 +41,7 @@ type line struct {
 // rollout finds when each job goes, and in which wave.
 func (p *play) rollout() {
 	c := &campaign{play: p, nodes: map[string]*line{}}
-	c.facts = schedule.Facts{Now: p.Now, Nodes: p.Nodes}
+	c.facts = schedule.Facts{Now: p.Now, Nodes: slices.Clone(p.Nodes)}
 	hasDefault := slices.ContainsFunc(p.Policies, func(r v1alpha1.RolloutPolicy) bool { return r.Name == v1alpha1.DefaultRolloutPolicy })
 	if !hasDefault {
 		one := intstr.FromInt32(1)
@@ -258,7 +258,9 @@ func (c *campaign) finish() {
 		for e := range j.Edges {
 			j.Edges[e].Verdict = schedule.Succeeded
 		}
-		c.facts.Nodes[i].Runs, l.runs = "", nil
+		n := &c.facts.Nodes[i]
+		n.Runs, l.runs = "", nil
+		n.Ready, n.Cordoned = true, n.Cordoned && n.Taken != "" // it was so because of the job, which ends well only on a node that is Ready
 		c.queue(l)
 	}
 }

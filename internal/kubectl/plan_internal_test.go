@@ -273,3 +273,39 @@ func largeFleet(nodes int) forecast.Facts {
 	}
 	return f
 }
+
+// A node that its job cordoned and reboots is one that others can follow, and not a node that is broken.
+func TestThePlanGoesOnAfterTheJobThatRunsNow(t *testing.T) {
+	f := largeFleet(3)
+	one := intstr.FromInt32(1)
+	f.Policies[0].Spec.MaxUnavailable = &one
+	running := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "runs", UID: "runs", CreationTimestamp: metav1.NewTime(f.Now.Add(-time.Minute))}}
+	running.Spec.NodeName, running.Spec.Task = "node-00000", v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate}
+	for m := range 8 {
+		running.Spec.Task.Devices = append(running.Spec.Task.Devices, v1alpha1.TaskDevice{Name: fmt.Sprint("node-00000-", m), UniqueID: fmt.Sprint("node-00000-", m),
+			Model: fmt.Sprintf("15b3:100%d", m), FromVersion: "1", Version: "2", Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", m))})
+	}
+	running.Status.Conditions = []metav1.Condition{yes(v1alpha1.ConditionAdmitted)}
+	f.Jobs = append(f.Jobs, running)
+	f.Policies[0].Status.Admitted = []v1alpha1.AdmittedNode{{Node: "node-00000", Job: "runs", JobUID: "runs"}}
+	f.Nodes[0].Ready, f.Nodes[0].Cordoned = false, true
+	follow := func() (goes, waits int) {
+		for _, n := range forecast.Make(f).Nodes {
+			for _, j := range n.Jobs {
+				switch {
+				case j.Running:
+				case j.Goes():
+					goes++
+				default:
+					waits++
+				}
+			}
+		}
+		return goes, waits
+	}
+	goes, waits := follow()
+	assert.Equal(t, []int{2, 0}, []int{goes, waits})
+	f.Nodes[0].Taken = "a person cordoned it"
+	goes, waits = follow()
+	assert.Equal(t, []int{0, 2}, []int{goes, waits}, "it stays out of service")
+}
