@@ -449,7 +449,7 @@ func TestFollowsJobsByWatch(t *testing.T) {
 	require.NoError(t, err)
 	d.r.Client = mgr.GetClient()
 	live := engine.New(engine.Config{
-		Journal: d.journal, Host: d.Machine, Drivers: driver.Set{d.Sim}, Images: d.Machine, Maintenance: d.Window, Writes: d.Machine,
+		Journal: d.journal, Archive: d.Machine.Archive, Host: d.Machine, Drivers: driver.Set{d.Sim}, Images: d.Machine, Maintenance: d.Window, Writes: d.Machine,
 		Rebooter: d.Machine, Health: healthy{}, BootID: func() (string, error) { return "boot-1", nil }, Notify: d.r.Notify,
 		Poll: 10 * time.Millisecond,
 	})

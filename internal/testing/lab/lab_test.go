@@ -309,7 +309,7 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 	l := startLabWith(t, Options{Nodes: 3, Uplink: true, QuietPeriod: 10 * time.Second}) // the devices of a node are assigned in that time on a busy machine too
 	killed := l.killWhileCutOff(t)
 	var screen bytes.Buffer
-	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 10 * time.Minute, Screen: &screen, BadImage: true, CutOff: true, Settings: true})
+	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 30 * time.Minute, Screen: &screen, BadImage: true, CutOff: true, Settings: true})
 	require.NoError(t, err, screen.String())
 	assert.Equal(t, "Succeeded", report.Result)
 	assert.LessOrEqual(t, report.MaxDisturbed, 2)
