@@ -399,16 +399,34 @@ type FirmwareCatalogList struct {
 }
 
 // FirstFailure is when the first of the devices fails by a limit of the version that it runs; nil where none does.
-func (s *FirmwareCatalogStatus) FirstFailure() *metav1.Time {
-	var first *metav1.Time
+func (s *FirmwareCatalogStatus) FirstFailure() (first *metav1.Time) {
 	for i := range s.Components {
-		for j := range s.Components[i].Running {
-			if l := s.Components[i].Running[j].Limit; l != nil && l.FirstFailureTime != nil && (first == nil || l.FirstFailureTime.Before(first)) {
-				first = l.FirstFailureTime
-			}
-		}
+		first = sooner(first, s.Components[i].FirstFailure())
 	}
 	return first
+}
+
+// FirstFailure is when the first device of the component fails by a limit of the version that it runs; nil where none does.
+func (c *CatalogComponent) FirstFailure() (first *metav1.Time) {
+	for i := range c.Running {
+		first = sooner(first, c.Running[i].FirstFailure())
+	}
+	return first
+}
+
+// FirstFailure is when the first device that runs the version fails by its limit; nil where none does.
+func (r *CatalogRunning) FirstFailure() *metav1.Time {
+	if r.Limit == nil {
+		return nil
+	}
+	return r.Limit.FirstFailureTime
+}
+
+func sooner(a, b *metav1.Time) *metav1.Time {
+	if a == nil || b != nil && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // UnknownVersion is what a catalog lists as the version of devices that could not be read.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/explain"
+	"github.com/nodefirmware/node-firmware-operator/internal/lifetime"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -58,7 +59,7 @@ type Exposed struct {
 	Devices    []string `json:"devices"`
 	Nodes      []string `json:"nodes"`
 	// FirstFailure is when the first of the devices has been powered on for as long as the advisory lets it work, if it stays on; absent where
-	// the advisory has no limit, or none of them says for how long it was.
+	// the advisory has no limit, another advisory has a lower one for the version, or none of the devices says for how long it was.
 	FirstFailure *metav1.Time `json:"firstFailureTime,omitempty"`
 }
 
@@ -253,7 +254,7 @@ func (s *session) exposure(ctx context.Context, api client.Reader, f getOptions,
 		return nil, err
 	}
 	slices.SortFunc(out.Exposed, func(a, b Exposed) int {
-		return cmp.Or(compareFailures(a.FirstFailure, b.FirstFailure), cmp.Compare(a.Advisory, b.Advisory), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Model, b.Model), cmp.Compare(a.PCIID, b.PCIID),
+		return cmp.Or(lifetime.Sooner(a.FirstFailure, b.FirstFailure), cmp.Compare(a.Advisory, b.Advisory), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Model, b.Model), cmp.Compare(a.PCIID, b.PCIID),
 			cmp.Compare(len(b.Devices), len(a.Devices)), cmp.Compare(a.Running, b.Running), cmp.Compare(a.FixedIn, b.FixedIn), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Vendor, b.Vendor))
 	})
 	return out, nil
@@ -279,19 +280,6 @@ func issuesOf(run *v1alpha1.CatalogRunning) []string {
 
 func (f Failing) compare(o Failing) int {
 	return cmp.Or(f.At.Compare(o.At.Time), cmp.Compare(f.Device, o.Device))
-}
-
-// compareFailures orders what fails first, and before what does not fail.
-func compareFailures(a, b *metav1.Time) int {
-	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return 1
-	case b == nil:
-		return -1
-	}
-	return a.Compare(b.Time)
 }
 
 // addWindows says of each device before which window its node has to be updated.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/explain"
+	"github.com/nodefirmware/node-firmware-operator/internal/lifetime"
 	"github.com/nodefirmware/node-firmware-operator/internal/reading"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
@@ -211,7 +212,7 @@ func (f *fleet) versions() []VersionStatus {
 					out = append(out, v)
 				} else {
 					out[at].Devices += v.Devices
-					if l := out[at].Limit; l != nil && compareFailures(v.Limit.FirstFailureTime, l.FirstFailureTime) < 0 {
+					if l := out[at].Limit; l != nil && lifetime.Sooner(v.Limit.FirstFailureTime, l.FirstFailureTime) < 0 {
 						l.FirstFailureTime = v.Limit.FirstFailureTime
 					}
 				}
@@ -219,7 +220,7 @@ func (f *fleet) versions() []VersionStatus {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b VersionStatus) int {
-		return cmp.Or(compareFailures(a.firstFailure(), b.firstFailure()), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Model, b.Model), -cmp.Compare(a.Devices, b.Devices), cmp.Compare(a.Running, b.Running))
+		return cmp.Or(lifetime.Sooner(a.firstFailure(), b.firstFailure()), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Model, b.Model), -cmp.Compare(a.Devices, b.Devices), cmp.Compare(a.Running, b.Running))
 	})
 	return out
 }

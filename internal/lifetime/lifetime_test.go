@@ -25,6 +25,8 @@ func limits() lifetime.Limits {
 	return lifetime.Of([]v1alpha1.FirmwareCatalog{{ObjectMeta: metav1.ObjectMeta{Name: "hpe.dl380"}, Status: v1alpha1.FirmwareCatalogStatus{
 		Components: []v1alpha1.CatalogComponent{{Class: v1alpha1.ClassDisk, Model: "EO001920", Running: []v1alpha1.CatalogRunning{
 			{Version: "HPD5", Limit: &v1alpha1.CatalogLimit{Issue: "a00092491", PowerOnHours: 32_768}}, {Version: "HPD8"},
+			{Version: "HPD6", Limit: &v1alpha1.CatalogLimit{Issue: "a00092491", PowerOnHours: 32_768}},
+			{Version: "HPD7", Limit: &v1alpha1.CatalogLimit{Issue: "a00097382", PowerOnHours: 40_000}},
 		}}},
 	}}})
 }
@@ -51,13 +53,25 @@ func TestADeviceFailsWhenItReachesTheLimitOfItsVersion(t *testing.T) {
 
 func TestAJobIsAsUrgentAsTheFirmwareThatItUpdates(t *testing.T) {
 	devices := map[string]*v1alpha1.NodeDevice{"young": drive("HPD5", new(int64(0))), "old": drive("HPD5", new(int64(32_744))), "oldest": drive("HPD5", new(int64(32_767)))}
+	device := func(name string) (*v1alpha1.NodeDevice, error) { return devices[name], nil }
 	j := &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Devices: []v1alpha1.TaskDevice{
 		{Name: "young", Version: "HPD8"}, {Name: "old", Version: "HPD8"}, {Name: "oldest", Configuration: "sha256:0"}, {Name: "gone", Version: "HPD8"},
 	}}}}
 	machine := &v1alpha1.Machine{Vendor: "HPE", Model: "DL380"}
-	first, err := limits().First(j, machine, func(name string) (*v1alpha1.NodeDevice, error) { return devices[name], nil })
+	first, err := limits().First(j, machine, device)
 	require.NoError(t, err)
 	assert.Equal(t, read.Add(24*time.Hour), first, "the settings of the oldest help it nothing")
+	for version, urgent := range map[string]bool{"HPD6": false, "HPD7": true} {
+		to := &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Task: v1alpha1.JobTask{Devices: []v1alpha1.TaskDevice{{Name: "old", Version: version}}}}}
+		first, err = limits().First(to, machine, device)
+		require.NoError(t, err)
+		assert.Equal(t, urgent, !first.IsZero(), "%s fails as early, or later", version)
+	}
+	first, err = limits().First(j, &v1alpha1.Machine{Vendor: "HPE", Model: "DL20"}, func(string) (*v1alpha1.NodeDevice, error) {
+		return nil, errors.New("a machine without limits needs no device read")
+	})
+	require.NoError(t, err)
+	assert.Zero(t, first)
 	_, err = limits().First(j, machine, func(string) (*v1alpha1.NodeDevice, error) { return nil, errors.New("the API server is away") })
 	require.EqualError(t, err, "the API server is away")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/lifetime"
 )
 
 // scrapeTimeout bounds one collection, which reads from a cache and normally takes milliseconds.
@@ -244,9 +246,18 @@ func reportCatalogs(list []v1alpha1.FirmwareCatalog, out chan<- prometheus.Metri
 		if at := s.LastDiscoveryTime; at != nil {
 			out <- catalogDiscovery.gauge(int(at.Unix()), f.Name)
 		}
-		if at := f.Status.FirstFailure(); at != nil {
-			out <- catalogFailure.gauge(int(at.Unix()), f.Name)
+	}
+	failing := make(map[string]*metav1.Time, len(list))
+	for i := range list {
+		if at := list[i].Status.FirstFailure(); at != nil {
+			failing[list[i].Name] = at
 		}
+	}
+	soonest := slices.SortedFunc(maps.Keys(failing), func(a, b string) int {
+		return cmp.Or(lifetime.Sooner(failing[a], failing[b]), cmp.Compare(a, b))
+	})
+	for _, name := range soonest[:min(len(soonest), maxReported)] {
+		out <- catalogFailure.gauge(int(failing[name].Unix()), name)
 	}
 }
 
@@ -336,7 +347,7 @@ var (
 
 	catalogDevices      = metric("node_firmware_catalog_devices", "Devices of a machine model, by what its catalog says of them: Behind the newest version, Vulnerable by the issue tags of a provider (absent where none tells), Unknown where it cannot be said whether they are behind, and All. A device may be in several. The first 200 catalogs by name.", "catalog", "state")
 	catalogDiscovery    = metric("node_firmware_catalog_discovery_timestamp_seconds", "When the provider answered last whose answer about a machine model is the oldest. Absent until each has answered. The first 200 catalogs by name.", "catalog")
-	catalogFailure      = metric("node_firmware_catalog_first_failure_timestamp_seconds", "When the first device of a machine model has been powered on for as long as a known vulnerability of its firmware lets it work, if it stays on. Absent where none has such a limit. The first 200 catalogs by name.", "catalog")
+	catalogFailure      = metric("node_firmware_catalog_first_failure_timestamp_seconds", "When the first device of a machine model has been powered on for as long as a known vulnerability of its firmware lets it work, if it stays on. Absent where none has such a limit. The 200 catalogs whose devices fail first.", "catalog")
 	catalogsNotReported = metric("node_firmware_catalogs_not_reported", "Catalogs beyond the first 200, which have no metrics of their own.")
 )
 

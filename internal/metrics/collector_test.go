@@ -183,13 +183,32 @@ func TestTheCatalogsWithMetricsOfTheirOwnAreBounded(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	b := fake.NewClientBuilder().WithScheme(scheme)
-	for i := range maxReported + 3 {
-		b.WithObjects(&v1alpha1.FirmwareCatalog{ObjectMeta: name(fmt.Sprintf("a.m%03d", i))})
+	for i := range maxReported + 3 { // the last one by name fails first
+		at := metav1.Unix(int64(1_800_000_000-i), 0)
+		b.WithObjects(&v1alpha1.FirmwareCatalog{ObjectMeta: name(fmt.Sprintf("a.m%03d", i)), Status: v1alpha1.FirmwareCatalogStatus{
+			Components: []v1alpha1.CatalogComponent{{Running: []v1alpha1.CatalogRunning{{Limit: &v1alpha1.CatalogLimit{FirstFailureTime: &at}}}}},
+		}})
 	}
 	leading := make(chan struct{})
 	close(leading)
 	c := NewCollector(b.Build(), leading, logr.Discard())
 	assert.Equal(t, 3*maxReported, testutil.CollectAndCount(c, "node_firmware_catalog_devices"))
+	const failure = "node_firmware_catalog_first_failure_timestamp_seconds"
+	assert.Equal(t, maxReported, testutil.CollectAndCount(c, failure))
+	reg := prometheus.NewPedanticRegistry()
+	require.NoError(t, reg.Register(c))
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	var named []string
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == failure {
+				named = append(named, m.Label[0].GetValue())
+			}
+		}
+	}
+	assert.Contains(t, named, fmt.Sprintf("a.m%03d", maxReported+2), "the one that fails first")
+	assert.NotContains(t, named, "a.m000", "the one that fails last")
 	assert.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP node_firmware_catalogs_not_reported Catalogs beyond the first 200, which have no metrics of their own.
 # TYPE node_firmware_catalogs_not_reported gauge

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -348,6 +349,7 @@ func (p *pass) inOrder(wanted func(*Job) bool) []*Job {
 		}
 		return 0
 	}
+	urgent := urgency(out)
 	slices.SortFunc(out, func(a, b *Job) int {
 		if o := cmp.Compare(own(a), own(b)); o != 0 {
 			return o
@@ -355,7 +357,7 @@ func (p *pass) inOrder(wanted func(*Job) bool) []*Job {
 		if o := cmp.Compare(b.Priority, a.Priority); o != 0 {
 			return o
 		}
-		if o := byFailure(a, b); o != 0 {
+		if o := byFailure(urgent[a], urgent[b]); o != 0 {
 			return o
 		}
 		return byAge(a, b)
@@ -363,16 +365,36 @@ func (p *pass) inOrder(wanted func(*Job) bool) []*Job {
 	return out
 }
 
-func byFailure(a, b *Job) int {
+// urgency is when the first device fails of each job and of those that follow it on its node with the same priority: none of them overtakes it.
+func urgency(jobs []*Job) map[*Job]time.Time {
+	if !slices.ContainsFunc(jobs, func(j *Job) bool { return !j.Fails.IsZero() }) {
+		return nil
+	}
+	type place struct {
+		node     string
+		priority int
+	}
+	out, later := map[*Job]time.Time{}, map[place]time.Time{}
+	for _, j := range slices.SortedFunc(slices.Values(jobs), func(a, b *Job) int { return byAge(b, a) }) {
+		at := place{j.Node, j.Priority}
+		if byFailure(j.Fails, later[at]) < 0 {
+			later[at] = j.Fails
+		}
+		out[j] = later[at]
+	}
+	return out
+}
+
+func byFailure(a, b time.Time) int {
 	switch {
-	case a.Fails.IsZero() && b.Fails.IsZero():
+	case a.IsZero() && b.IsZero():
 		return 0
-	case a.Fails.IsZero():
+	case a.IsZero():
 		return 1
-	case b.Fails.IsZero():
+	case b.IsZero():
 		return -1
 	}
-	return a.Fails.Compare(b.Fails)
+	return a.Compare(b)
 }
 
 func byAge(a, b *Job) int {

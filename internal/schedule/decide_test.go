@@ -107,6 +107,29 @@ func TestOldestJobGoesFirstThenByNameAndTheOwnNodeLast(t *testing.T) {
 	assert.Equal(t, 3, d.Policies[0].Unavailable)
 }
 
+func TestWhatFailsFirstGoesFirst(t *testing.T) {
+	fails := func(j schedule.Job, hours, priority int) schedule.Job {
+		j.Priority = priority
+		if hours > 0 {
+			j.Fails = epoch.Add(time.Duration(hours) * time.Hour)
+		}
+		return j
+	}
+	order := func(nodes []schedule.Node, jobs ...schedule.Job) (out []string) {
+		d := schedule.Decide(schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(9))}, Nodes: nodes, Jobs: jobs})
+		return admitted(d.Policies[0])
+	}
+	assert.Equal(t, []string{"n3-j4", "n2-j3", "n1-j2", "n0-j1"},
+		order(nodes(4), fails(job("n0", 1, 0), 0, 0), fails(job("n1", 2, 0), 90, 0), fails(job("n2", 3, 0), 50, 0), fails(job("n3", 4, 0), 0, 1)),
+		"by priority, then by when a device fails, then by age")
+	older := fails(job("n1", 2, 0), 0, 0)
+	older.Steps = true
+	scanned := nodes(2)
+	scanned[1].Scanned = true
+	assert.Equal(t, []string{"n1-j2", "n0-j1"}, order(scanned, fails(job("n0", 1, 0), 90, 0), older, fails(job("n1", 3, 0), 50, 0)),
+		"of one node the older job goes first, and as early as the one that waits for it")
+}
+
 // It is not known which pool it belongs to. Left out of either, that pool could disturb one node more than its budget.
 func TestANodeOfTwoPoolsThatIsNotReadyUsesTheBudgetOfBoth(t *testing.T) {
 	ns := nodes(3)

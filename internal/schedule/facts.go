@@ -116,7 +116,8 @@ type Job struct {
 	// Priority orders the queue before the age: higher goes first.
 	Priority int
 	// Fails is when the first of the devices fails that the job updates, by the limit of a vulnerability of what it runs; zero where none does.
-	// Of jobs with the same priority those go first whose devices fail first, and before those whose devices do not.
+	// Of jobs with the same priority those go first whose devices fail first, and before those whose devices do not; with them go the older
+	// jobs of their node.
 	Fails time.Time
 	State JobState
 	// Expected is how long the job is expected to take, at most 24 hours; 0 when nothing is known.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/lifetime"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
@@ -207,10 +208,13 @@ func judge(k kind, from offers, keep int, paths map[string]*match.Paths) v1alpha
 		}
 		c.Running = append(c.Running, run)
 	}
-	slices.SortFunc(c.Running, func(a, b v1alpha1.CatalogRunning) int {
-		return cmp.Or(cmp.Compare(b.Devices, a.Devices), cmp.Compare(a.Version, b.Version))
-	})
+	slices.SortFunc(c.Running, byDevices)
 	return c
+}
+
+// byDevices is the order in which running versions are listed: what most devices run comes first.
+func byDevices(a, b v1alpha1.CatalogRunning) int {
+	return cmp.Or(cmp.Compare(b.Devices, a.Devices), cmp.Compare(a.Version, b.Version))
 }
 
 // limit sets a limit that is lower than the one that the version has.
@@ -311,12 +315,23 @@ func count(s *v1alpha1.FirmwareCatalogStatus, c *v1alpha1.CatalogComponent) (unt
 	return untold
 }
 
-// fit cuts what the lists have no room for, and then what makes the object too large: vulnerabilities, addresses, and components.
+// fit cuts what the lists have no room for, and then what makes the object too large: vulnerabilities, addresses, and components. What fails
+// first is cut last.
 func fit(s *v1alpha1.FirmwareCatalogStatus) (left status.CatalogLeftOut) {
 	for i := range s.Components {
 		c := &s.Components[i]
+		slices.SortStableFunc(c.Running, func(a, b v1alpha1.CatalogRunning) int {
+			return lifetime.Sooner(a.FirstFailure(), b.FirstFailure())
+		})
 		left.Versions += cut(&c.Running, maxRunning)
+		slices.SortFunc(c.Running, byDevices)
 	}
+	slices.SortStableFunc(s.Components, func(a, b v1alpha1.CatalogComponent) int {
+		return lifetime.Sooner(a.FirstFailure(), b.FirstFailure())
+	})
+	defer func() {
+		slices.SortFunc(s.Components, func(a, b v1alpha1.CatalogComponent) int { return byClass(a.Key(), b.Key()) })
+	}()
 	left.Components = cut(&s.Components, maxComponents)
 	for bound := maxIssues; bound > 0 && (bound == maxIssues || v1alpha1.SizeOf(s.Components) > maxStatus); bound /= 2 {
 		for i := range s.Components {
@@ -410,11 +425,14 @@ func (t tally) kinds() []kind {
 	for _, k := range t {
 		out = append(out, *k)
 	}
-	slices.SortFunc(out, func(a, b kind) int {
-		return cmp.Or(cmp.Compare(slices.Index(classes, a.Class), slices.Index(classes, b.Class)), cmp.Compare(a.PCIID, b.PCIID),
-			cmp.Compare(a.Vendor, b.Vendor), cmp.Compare(a.Model, b.Model), cmp.Compare(a.BoardID, b.BoardID), cmp.Compare(a.SubsystemID, b.SubsystemID))
-	})
+	slices.SortFunc(out, func(a, b kind) int { return byClass(a.ComponentKey, b.ComponentKey) })
 	return out
+}
+
+// byClass is the order in which components are listed.
+func byClass(a, b component) int {
+	return cmp.Or(cmp.Compare(slices.Index(classes, a.Class), slices.Index(classes, b.Class)), cmp.Compare(a.PCIID, b.PCIID),
+		cmp.Compare(a.Vendor, b.Vendor), cmp.Compare(a.Model, b.Model), cmp.Compare(a.BoardID, b.BoardID), cmp.Compare(a.SubsystemID, b.SubsystemID))
 }
 
 // query asks for the versions of all kinds.

@@ -49,6 +49,30 @@ func TestTheStatusIsBounded(t *testing.T) {
 	assert.Equal(t, v1alpha1.CatalogDevices{Total: kinds * runs, Behind: kinds * runs, Vulnerable: new(int32(kinds * runs))}, s.Devices, "the sums are of everything")
 }
 
+// What fails first has a place whatever there is no room for: only so it is foretold.
+func TestWhatFailsFirstIsCutLast(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
+	var s v1alpha1.FirmwareCatalogStatus
+	for n := range maxComponents + 2 {
+		c := v1alpha1.CatalogComponent{Class: v1alpha1.ClassDisk, Model: fmt.Sprintf("m%03d", n)}
+		for i := range maxRunning + 2 {
+			c.Running = append(c.Running, v1alpha1.CatalogRunning{Version: fmt.Sprintf("1.%02d", i), Devices: int32(100 - i)})
+		}
+		s.Components = append(s.Components, c)
+	}
+	last := &s.Components[maxComponents+1]
+	last.Running[maxRunning+1].Limit = &v1alpha1.CatalogLimit{Issue: "a00092491", PowerOnHours: 32_768, FirstFailureTime: &at}
+	fails := last.Running[maxRunning+1]
+	left := fit(&s)
+	assert.Equal(t, 2, left.Components)
+	assert.Equal(t, &at, s.FirstFailure())
+	kept := s.Components[maxComponents-1]
+	assert.Equal(t, fmt.Sprintf("m%03d", maxComponents+1), kept.Model, "the order stays")
+	assert.Equal(t, fails, kept.Running[maxRunning-1])
+	assert.Equal(t, int32(100), kept.Running[0].Devices)
+	assert.Equal(t, "m000", s.Components[0].Model)
+}
+
 // Providers complete each other, and none takes back what an earlier one said.
 func TestOffersOfProvidersAreMerged(t *testing.T) {
 	var o offers

@@ -26,7 +26,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 		out = *obj.Status.DeepCopy()
 		out.Configuration, out.Parameters = nil, nil
 	}
-	powerOn(&out, found.PowerOnHours, obj.Status, now)
+	powerOn(&out, found.PowerOnHours, obj.Status, obj.CreationTimestamp.Time, now)
 	out.ObservedGeneration = obj.Generation
 	out.Applied = applied(f.records, obj.Status, out.UniqueID)
 	out.Failure = failure(f, obj, out.Applied, out.UniqueID)

@@ -9,8 +9,13 @@ import (
 )
 
 // powerOn sets for how long the device was on. What follows from the last count and the time since then stays, if it is less than a day off.
-func powerOn(out *v1alpha1.NodeDeviceStatus, read *int64, old v1alpha1.NodeDeviceStatus, now time.Time) {
-	if old.UniqueID == out.UniqueID && old.PowerOnHoursTime != nil && old.PowerOnHours != nil {
+// Nothing new is set where the clock of the node is behind what the API server wrote: the device would seem to have failed long ago. Another
+// driver keeps nothing: it may be one that counts no hours.
+func powerOn(out *v1alpha1.NodeDeviceStatus, read *int64, old v1alpha1.NodeDeviceStatus, created, now time.Time) {
+	if now.Before(created) || old.PowerOnHoursTime != nil && now.Before(old.PowerOnHoursTime.Time) {
+		read = nil
+	}
+	if old.UniqueID == out.UniqueID && driverOf(&old) == driverOf(out) && old.PowerOnHoursTime != nil && old.PowerOnHours != nil {
 		follows := *old.PowerOnHours + int64(now.Sub(old.PowerOnHoursTime.Time)/time.Hour)
 		if read == nil || *read-follows < 24 && follows-*read < 24 {
 			out.PowerOnHours, out.PowerOnHoursTime = old.PowerOnHours, old.PowerOnHoursTime
@@ -20,4 +25,11 @@ func powerOn(out *v1alpha1.NodeDeviceStatus, read *int64, old v1alpha1.NodeDevic
 	if read != nil {
 		out.PowerOnHours, out.PowerOnHoursTime = read, &metav1.Time{Time: now.Truncate(time.Second)}
 	}
+}
+
+func driverOf(s *v1alpha1.NodeDeviceStatus) string {
+	if s.Firmware == nil {
+		return ""
+	}
+	return s.Firmware.Driver
 }

@@ -33,10 +33,31 @@ func TestPowerOnHoursAreWrittenWhereTheyDoNotFollow(t *testing.T) {
 		"it has no count":         {"a", nil, v1alpha1.NodeDeviceStatus{UniqueID: "a"}, nil, time.Time{}},
 	} {
 		out := v1alpha1.NodeDeviceStatus{UniqueID: c.id}
-		powerOn(&out, c.read, c.old, later)
+		powerOn(&out, c.read, c.old, at, later)
 		assert.Equal(t, c.want, out.PowerOnHours, name)
 		if c.want != nil {
 			assert.Equal(t, c.time, out.PowerOnHoursTime.Time, name)
 		}
 	}
+}
+
+// A machine whose clock was lost starts in 1970: what it reads then would be said to fail decades ago.
+func TestAClockThatIsBehindDatesNoPowerOnHours(t *testing.T) {
+	created := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	var fresh v1alpha1.NodeDeviceStatus
+	powerOn(&fresh, new(int64(30_000)), v1alpha1.NodeDeviceStatus{}, created, time.Unix(60, 0))
+	assert.Nil(t, fresh.PowerOnHours)
+	was := v1alpha1.NodeDeviceStatus{PowerOnHours: new(int64(1000)), PowerOnHoursTime: &metav1.Time{Time: created.Add(time.Hour)}}
+	kept := v1alpha1.NodeDeviceStatus{}
+	powerOn(&kept, new(int64(1200)), was, created, time.Unix(60, 0))
+	assert.Equal(t, was, kept)
+}
+
+func TestAnotherDriverKeepsNoPowerOnHours(t *testing.T) {
+	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	was := v1alpha1.NodeDeviceStatus{Firmware: &v1alpha1.ObservedFirmware{Driver: "nvme"}, PowerOnHours: new(int64(1000)), PowerOnHoursTime: &metav1.Time{Time: at}}
+	out := v1alpha1.NodeDeviceStatus{Firmware: &v1alpha1.ObservedFirmware{Driver: "acme-nvme"}}
+	powerOn(&out, nil, was, at, at.Add(time.Hour))
+	assert.Nil(t, out.PowerOnHours)
+	assert.Nil(t, out.PowerOnHoursTime)
 }

@@ -26,6 +26,8 @@ func schedules() []Mutant {
 			Old: "owner.State == Held && c.job.mayFollow(owner) {", New: "owner.State == Held {"},
 		{What: "a job that is refused keeps the next one of its node waiting", File: admit,
 			Old: "reason != JobCancelled && !p.refused(j) &&", New: "reason != JobCancelled &&"},
+		{What: "what fails first waits its turn", File: admit, Old: "if o := byFailure(urgent[a], urgent[b]); o != 0 {", New: "if o := byFailure(urgent[a], urgent[b]); o > 1 {"},
+		{What: "an urgent job overtakes an older one of its node", File: admit, Old: "out[j] = later[at]", New: "out[j] = j.Fails"},
 		{What: "a node that is not Ready does not count", File: pool,
 			Old: "if !n.Ready || n.Cordoned || ", New: "if n.Cordoned || "},
 		{What: "a node that a person cordoned does not count", File: pool, Old: "if !n.Ready || n.Cordoned || ", New: "if !n.Ready || "},

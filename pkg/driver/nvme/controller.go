@@ -145,8 +145,10 @@ type reading struct {
 	// done is closed when the kernel has answered; err is written before.
 	done chan struct{}
 	err  error
-	// left is set when the caller stopped waiting for it. It is guarded by the reader's lock.
+	// left is set when the caller stopped waiting for it, unless it was a side read: that nobody waited for its end says nothing of the drive.
+	// It is guarded by the reader's lock.
 	left bool
+	side bool
 }
 
 func newReader(open admin.Opener) *reader {
@@ -164,7 +166,7 @@ func (r *reader) read(ctx context.Context, node string) (controller, slotLog, er
 		controller controller
 		log        slotLog
 	}
-	got, err := ofDrive(ctx, r, node, func(device admin.Controller) (a answers, err error) {
+	got, err := ofDrive(ctx, r, node, false, func(device admin.Controller) (a answers, err error) {
 		data, err := admin.Identify(device)
 		if err != nil {
 			return a, err
@@ -182,12 +184,13 @@ func (r *reader) read(ctx context.Context, node string) (controller, slotLog, er
 	return got.controller, got.log, err
 }
 
-// ofDrive starts its own read of the drive and waits for it until the context ends.
-func ofDrive[T any](ctx context.Context, r *reader, node string, ask func(admin.Controller) (T, error)) (T, error) {
+// ofDrive starts its own read of the drive and waits for it until the context ends. Others wait for the end of a side read, and a second side
+// read does not.
+func ofDrive[T any](ctx context.Context, r *reader, node string, side bool, ask func(admin.Controller) (T, error)) (T, error) {
 	var got, none T
 	ctx, stop := context.WithTimeoutCause(ctx, longestRead, fmt.Errorf("no answer within %v", longestRead))
 	defer stop()
-	mine, err := r.begin(ctx, node, func(device admin.Controller) (err error) {
+	mine, err := r.begin(ctx, node, side, func(device admin.Controller) (err error) {
 		got, err = ask(device)
 		return err
 	})
@@ -203,24 +206,24 @@ func ofDrive[T any](ctx context.Context, r *reader, node string, ask func(admin.
 	case <-ctx.Done():
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		mine.left = true
+		mine.left = !side
 		return none, fmt.Errorf("the drive does not answer: %w", context.Cause(ctx))
 	}
 }
 
 // begin waits until no other read of the drive is running and starts one.
-func (r *reader) begin(ctx context.Context, node string, ask func(admin.Controller) error) (*reading, error) {
+func (r *reader) begin(ctx context.Context, node string, side bool, ask func(admin.Controller) error) (*reading, error) {
 	for {
 		r.mu.Lock()
 		other := r.ongoing[node]
 		if other == nil {
-			mine := &reading{done: make(chan struct{})}
+			mine := &reading{done: make(chan struct{}), side: side}
 			r.ongoing[node] = mine
 			r.mu.Unlock()
 			go r.carryOut(mine, node, ask)
 			return mine, nil
 		}
-		left := other.left
+		left := other.left || side && other.side
 		r.mu.Unlock()
 		if left {
 			return nil, errHangs

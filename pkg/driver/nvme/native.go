@@ -36,7 +36,7 @@ func (t native) read(ctx context.Context, node string) (controller, slotLog, err
 }
 
 func (t native) powerOnHours(ctx context.Context, node string) (int64, error) {
-	hours, err := ofDrive(ctx, t.reader, node, admin.ReadPowerOnHours)
+	hours, err := ofDrive(ctx, t.reader, node, true, admin.ReadPowerOnHours)
 	if err != nil {
 		return 0, fmt.Errorf("read /dev/%s: %w", node, err)
 	}

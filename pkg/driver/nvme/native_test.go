@@ -352,6 +352,36 @@ func TestAReadThatHangsIsLeftAloneAndNotJoinedByAnother(t *testing.T) {
 	}, time.Minute, time.Millisecond, "it answers again")
 }
 
+// That its power-on hours do not come says nothing of the drive: who reads its firmware next waits for them, and is told no fault.
+func TestHoursThatHangBlameNoDrive(t *testing.T) {
+	s := able()
+	drive, _, runner := rig(t, s)
+	hangs := &stuck{release: make(chan struct{})}
+	d := nvme.NewNative(runner, func(node string) (admin.Controller, error) {
+		c, err := drive.Open(node)
+		hangs.Controller = c
+		return hangs, err
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		assert.Eventually(t, func() bool { return hangs.reads() > 0 }, time.Minute, time.Millisecond)
+		cancel()
+	}()
+	_, err := d.PowerOnHours(ctx, identity(s))
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = d.PowerOnHours(t.Context(), identity(s))
+	require.ErrorContains(t, err, "an earlier read of it has not returned")
+	assert.Equal(t, 1, hangs.reads(), "they are not asked for again")
+
+	inspected := make(chan error)
+	go func() {
+		_, _, err := d.Inspect(t.Context(), identity(s))
+		inspected <- err
+	}()
+	close(hangs.release)
+	require.NoError(t, <-inspected)
+}
+
 func TestReadsOfOneDriveTakeTurns(t *testing.T) {
 	s := able()
 	drive, _, runner := rig(t, s)
