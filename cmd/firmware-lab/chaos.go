@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/simulation"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/chaos"
 )
 
@@ -58,7 +59,7 @@ func chaosCommand() *cobra.Command {
 func conclude(out io.Writer, report *chaos.Report, err error, file string) error {
 	report.Interrupted = err != nil
 	report.Summary(out)
-	if failed := writeReport(file, report); failed != nil {
+	if failed := simulation.WriteReport(file, report); failed != nil {
 		return errors.Join(err, failed)
 	}
 	switch {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/simulation"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab"
 )
 
@@ -39,7 +40,7 @@ func demoCommand() *cobra.Command {
 			err = errors.Join(err, l.Close())
 			if report != nil {
 				report.Summary(c.OutOrStdout())
-				err = errors.Join(err, writeReport(reportFile, report))
+				err = errors.Join(err, simulation.WriteReport(reportFile, report))
 			}
 			if err != nil {
 				return errors.Join(err, o.keep(c))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/simulation"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/scale"
 )
 
@@ -35,7 +36,7 @@ func scaleCommand() *cobra.Command {
 				return err
 			}
 			report.Summary(c.OutOrStdout())
-			return errors.Join(writeReport(reportFile, report), remove())
+			return errors.Join(simulation.WriteReport(reportFile, report), remove())
 		},
 	}
 	f := c.Flags()

@@ -366,7 +366,7 @@ func TestFleetInTheMiddleOfARollout(t *testing.T) {
 // TestThePageShowsWhatIsPrinted: each command of docs/kubectl-firmware.md with its output is in the files that the test above compares.
 func TestThePageShowsWhatIsPrinted(t *testing.T) {
 	var printed strings.Builder
-	for _, file := range []string{"status", "get", "why", "exposure", "plan", "wrong", "stop", "held", "retry", "wait", "pin", "history"} {
+	for _, file := range []string{"status", "get", "why", "exposure", "plan", "simulate", "wrong", "stop", "held", "retry", "wait", "pin", "history"} {
 		text, err := os.ReadFile("testdata/" + file + ".golden")
 		require.NoError(t, err)
 		printed.Write(text)
@@ -382,7 +382,7 @@ func TestThePageShowsWhatIsPrinted(t *testing.T) {
 			assert.Contains(t, all, "$ kubectl "+command+"\n", "block %d", i)
 		}
 	}
-	assert.Equal(t, 16, shown)
+	assert.Equal(t, 17, shown)
 }
 
 func TestWhoMayNotReadIsToldWhichRoleMay(t *testing.T) {

@@ -55,28 +55,9 @@ func (s *session) planCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		proposals, err := s.readProposals(files)
+		facts, objects, err := s.proposed(c.Context(), files)
 		if err != nil {
 			return err
-		}
-		api, err := s.connect()
-		if err != nil {
-			return err
-		}
-		objects, unchecked, err := asApplied(c.Context(), api, proposals)
-		if err != nil {
-			return err
-		}
-		if len(unchecked) > 0 {
-			s.say("You may not write %s, so the API server did not check it; it is planned as it is in the file.", text.Some(unchecked, 5))
-		}
-		debug.SetGCPercent(50) // a fleet of thousands is a lot of memory for a command, and a little time
-		facts, err := gatherPlan(c.Context(), api, s.now())
-		if err != nil {
-			return err
-		}
-		for _, o := range objects {
-			s.propose(&facts, o)
 		}
 		p := planOf(forecast.Make(facts), objects)
 		p.perDevice, p.now = perDevice, facts.Now
@@ -94,6 +75,33 @@ func (s *session) planCommand() *cobra.Command {
 		return err
 	}
 	return c
+}
+
+// proposed are the facts of a forecast with the objects of the files in place of those of the cluster.
+func (s *session) proposed(ctx context.Context, files []string) (facts forecast.Facts, objects []client.Object, err error) {
+	proposals, err := s.readProposals(files)
+	if err != nil {
+		return facts, nil, err
+	}
+	api, err := s.connect()
+	if err != nil {
+		return facts, nil, err
+	}
+	objects, unchecked, err := asApplied(ctx, api, proposals)
+	if err != nil {
+		return facts, nil, err
+	}
+	if len(unchecked) > 0 {
+		s.say("You may not write %s, so the API server did not check it; it is planned as it is in the file.", text.Some(unchecked, 5))
+	}
+	debug.SetGCPercent(50) // a fleet of thousands is a lot of memory for a command, and a little time
+	if facts, err = gatherPlan(ctx, api, s.now()); err != nil {
+		return facts, nil, err
+	}
+	for _, o := range objects {
+		s.propose(&facts, o)
+	}
+	return facts, objects, nil
 }
 
 // gatherPlan reads what a forecast is made from, a page at a time, and keeps what it needs.

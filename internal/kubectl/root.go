@@ -79,7 +79,7 @@ func (s *session) root() *cobra.Command {
 	_ = c.PersistentFlags().MarkHidden("namespace") // every kind is cluster-scoped
 	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand(),
 		s.retryCommand(), s.releaseCommand(), s.scanCommand(), s.pauseCommand(), s.resumeCommand(), s.stopCommand(), s.cancelCommand(), s.quarantineCommand(), s.waitCommand(), s.pinCommand(), s.unpinCommand(),
-		s.rollbackCommand(), s.restoreCommand(), s.backupCommand(), s.historyCommand(), s.diffCommand(), s.planCommand(), s.exposureCommand(), s.reportCommand(), s.bundleCommand(), s.uiCommand(), sourcefile.Command())
+		s.rollbackCommand(), s.restoreCommand(), s.backupCommand(), s.historyCommand(), s.diffCommand(), s.planCommand(), s.simulateCommand(), s.exposureCommand(), s.reportCommand(), s.bundleCommand(), s.uiCommand(), sourcefile.Command())
 	return c
 }
 

@@ -129,7 +129,9 @@ func (d *device) updated() {
 		d.done = true
 		return
 	}
-	d.Version, d.To, d.Digest, d.Then = d.To, d.Then[0].Version, d.Then[0].Digest, d.Then[1:]
+	next := d.Then[0]
+	d.Version, d.To, d.Then = d.To, next.Version, d.Then[1:]
+	d.Digest = cmp.Or(next.Digest, imageOf(d.Model, d.To))
 }
 
 // edge is the update of a device.

@@ -2,6 +2,8 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -53,3 +55,5 @@ func (n NotDue) String() string {
 	}
 	return strings.Join(out, ", ")
 }
+
+func sortedKeys[K ~string, T any](m map[K]T) []K { return slices.Sorted(maps.Keys(m)) }

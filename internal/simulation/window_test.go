@@ -75,13 +75,3 @@ func TestOneNodePerRackAtATime(t *testing.T) {
 	assert.InDelta(t, (200 * time.Minute).Seconds(), got.Makespan, 0)
 	assert.InDelta(t, got.Makespan, got.Bounds["topology"], 0)
 }
-
-func TestAWindowThatCannotBeIsRefusedInTheWordsOfTheOperator(t *testing.T) {
-	for spec, want := range map[string]string{
-		`{name: w, schedule: "0 22 30 2 *", duration: 4h}`:                       "spec.windows[0].schedule: ",
-		`{name: w, schedule: "0 22 * * 6", duration: 4h, timeZone: Mars/Crater}`: "spec.windows[0].timeZone: ",
-	} {
-		_, err := simulation.LoadPolicies([]string{file(t, "p.yaml", head+"metadata: {name: a}\nspec:\n  windows:\n  - "+spec+"\n")})
-		assert.ErrorContains(t, err, "p.yaml:6: RolloutPolicy a: "+want)
-	}
-}

@@ -1,4 +1,5 @@
-package simulation
+// Package policyfile reads RolloutPolicies from files, and refuses what the API server and the operator would refuse. It asks neither.
+package policyfile
 
 import (
 	"cmp"
@@ -6,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -27,10 +27,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
-// LoadPolicies reads the RolloutPolicies of the files, one or more documents in each. It refuses what the API server would
+// Load reads the RolloutPolicies of the files, one or more documents in each. It refuses what the API server would
 // refuse, by the schema and the rules of the definition, and what the operator could not work with, in the same words. Every
 // problem is reported with its file and line.
-func LoadPolicies(files []string) ([]v1alpha1.RolloutPolicy, error) {
+func Load(files []string) ([]v1alpha1.RolloutPolicy, error) {
 	check, err := newChecker()
 	if err != nil {
 		return nil, err
@@ -192,5 +192,3 @@ func normalize(v any) any {
 	}
 	return v
 }
-
-func sortedKeys[K ~string, T any](m map[K]T) []K { return slices.Sorted(maps.Keys(m)) }
