@@ -128,7 +128,7 @@ func (g *Gathering) node(n *v1alpha1.NodeFirmware) *Explanation {
 	}
 	if job != nil {
 		e := g.job(job)
-		if n.Status.HeldBy == "" && !job.MayBegin() { // what the job waits for is why the node is as it is
+		if Concern(n.Status.Conditions) == nil && !job.MayBegin() { // what the job waits for is why the node is as it is
 			c = Waiting(job, c)
 		}
 		return explanation("node/"+n.Name, c, append(e.Chain, e.link()))
@@ -152,12 +152,14 @@ func (g *Gathering) device(d *v1alpha1.NodeDevice) *Explanation {
 			return explanation("device/"+d.Name, *meta.FindStatusCondition(d.Status.Conditions, kind), chain)
 		}
 	}
-	for _, j := range g.JobsOf(d.Spec.NodeName) {
-		concerns := slices.ContainsFunc(j.Spec.Task.Devices, func(t v1alpha1.TaskDevice) bool { return t.Name == d.Name })
-		failed := d.Status.Failure != nil && d.Status.Failure.Job == j.Name
-		if !concerns || j.Ended() && !failed {
-			continue
-		}
+	jobs := slices.DeleteFunc(g.JobsOf(d.Spec.NodeName), func(j *v1alpha1.FirmwareJob) bool {
+		return !slices.ContainsFunc(j.Spec.Task.Devices, func(t v1alpha1.TaskDevice) bool { return t.Name == d.Name })
+	})
+	j := Unended(jobs)
+	if at := slices.IndexFunc(jobs, func(j *v1alpha1.FirmwareJob) bool { return d.Status.Failure != nil && d.Status.Failure.Job == j.Name }); j == nil && at >= 0 {
+		j = jobs[at]
+	}
+	if j != nil {
 		e := g.job(j)
 		if !j.Ended() && !j.MayBegin() {
 			c = Waiting(j, c)

@@ -50,6 +50,7 @@ func (r *deviceReader) List(ctx context.Context, list client.ObjectList, options
 	if !are {
 		return r.Client.List(ctx, list, options...)
 	}
+	devices.Kind = ""
 	var asked client.ListOptions
 	asked.ApplyOptions(options)
 	body, err := r.group.Get().Resource("nodedevices").VersionedParams(asked.AsListOptions(), metav1.ParameterCodec).SetHeader("Accept", "application/json").Stream(ctx)
@@ -67,14 +68,18 @@ func (r *deviceReader) List(ctx context.Context, list client.ObjectList, options
 		err = json.UnmarshalRead(body, &brief, as...)
 		brief.into(devices)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("read NodeDevices: %w", err)
+	case devices.Kind != "NodeDeviceList": // a proxy may answer in place of the API server
+		return fmt.Errorf("read NodeDevices: the answer is of kind %.64q, want NodeDeviceList", devices.Kind)
 	}
 	return nil
 }
 
 // briefList is a page of devices.
 type briefList struct {
+	Kind     string        `json:"kind"`
 	Metadata metav1.ListMeta `json:"metadata"`
 	Items    []briefDevice   `json:"items"`
 }
@@ -125,7 +130,7 @@ func eachBrief(ctx context.Context, c client.Reader, fieldsAre fields.Set, do fu
 }
 
 func (b *briefList) into(list *v1alpha1.NodeDeviceList) {
-	list.ListMeta, list.Items = b.Metadata, make([]v1alpha1.NodeDevice, len(b.Items))
+	list.Kind, list.ListMeta, list.Items = b.Kind, b.Metadata, make([]v1alpha1.NodeDevice, len(b.Items))
 	for i := range b.Items {
 		from, to := &b.Items[i], &list.Items[i]
 		to.Name, to.Spec.NodeName = from.Metadata.Name, from.Spec.NodeName

@@ -74,6 +74,16 @@ func TestARefusalOfDevicesSaysWhy(t *testing.T) {
 	assert.ErrorContains(t, err, "nodedevices is forbidden")
 }
 
+// A proxy that wants somebody to log in may answer 200 with something else, which is no fleet without devices.
+func TestAnotherAnswerIsNoEmptyFleet(t *testing.T) {
+	for _, answer := range []any{nil, map[string]string{"error": "log in"}, &v1alpha1.NodeFirmwareList{TypeMeta: metav1.TypeMeta{Kind: "NodeFirmwareList"}}} {
+		for _, options := range [][]client.ListOption{nil, {briefly{}}} {
+			err := deviceServer(t, http.StatusOK, answer).List(t.Context(), &v1alpha1.NodeDeviceList{}, options...)
+			assert.ErrorContains(t, err, "want NodeDeviceList")
+		}
+	}
+}
+
 // deviceServer is a client of an API server that answers so.
 func deviceServer(t *testing.T, code int, answer any) client.Reader {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -34,6 +34,8 @@ func (s *session) explain(err error) string {
 			s.cluster(), err)
 	case apierrors.IsForbidden(err):
 		return forbidden(err)
+	case apierrors.IsResourceExpired(err):
+		return fmt.Sprintf("the list changed for longer than %s remembers while it was read: %v. Try again; --node, --class or a name make it shorter", s.cluster(), err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Sprintf("%s does not accept who you are: %v. Log in again, or name another user with --user", s.cluster(), err)
 	case errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded) || s.config != nil && errors.Is(err, io.ErrUnexpectedEOF):

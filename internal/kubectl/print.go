@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/table"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // resultVersion is the apiVersion of results that are no objects of the cluster. It promises as little as that of the kinds.
@@ -30,6 +31,16 @@ type page struct {
 	// width in characters; 0 for any. Wide asks for all there is.
 	width int
 	wide  bool
+}
+
+// printable keeps from a terminal what it would act on: messages have what devices and tools say of themselves.
+type printable struct{ io.Writer }
+
+func (p printable) Write(b []byte) (int, error) {
+	if _, err := io.WriteString(p.Writer, text.Printable(string(b))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 func (p page) table(header []string, rows [][]string, givesWay ...int) error {
@@ -100,7 +111,7 @@ func (o *output) toPrinter() (printers.ResourcePrinter, error) {
 func (o *output) isText() bool { return slices.Contains([]string{"", "wide"}, *o.flags.OutputFormat) }
 
 func (o *output) page(w io.Writer) page {
-	p := page{Writer: w, width: width(w), wide: *o.flags.OutputFormat == "wide"}
+	p := page{Writer: printable{w}, width: width(w), wide: *o.flags.OutputFormat == "wide"}
 	if p.wide {
 		p.width = 0
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/sourcefile"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // patience is how long the API server has to answer one request, where --request-timeout says nothing.
@@ -136,4 +137,6 @@ func width(w io.Writer) int {
 }
 
 // say writes words for the person.
-func (s *session) say(format string, args ...any) { fmt.Fprintf(s.ErrOut, format+"\n", args...) }
+func (s *session) say(format string, args ...any) {
+	fmt.Fprintln(s.ErrOut, text.Printable(fmt.Sprintf(format, args...)))
+}

@@ -129,8 +129,7 @@ func (s *session) ended(o client.Object, p progress) error {
 		}
 		return fmt.Errorf("%s: %s To go on: %s", named(o), p.says, next)
 	}
-	_, err := fmt.Fprintf(s.Out, "%s: %s\n", named(o), p.says)
-	return err
+	return page{Writer: printable{s.Out}}.line("%s: %s", named(o), p.says)
 }
 
 // progressOfTemplate says how many devices of a template are as it says.
@@ -271,7 +270,8 @@ func (b *bar) show(name string, p progress) {
 		text = string(runes[:max(b.width-2, 0)]) + "…"
 	}
 	if text != b.last {
-		fmt.Fprint(b.ErrOut, clearLine+text)
+		fmt.Fprint(b.ErrOut, clearLine)
+		fmt.Fprint(printable{b.ErrOut}, text)
 	}
 	b.last = text
 }

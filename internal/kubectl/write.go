@@ -289,8 +289,7 @@ func (s *session) written(ctx context.Context, w *writing, one *write, by person
 		return err
 	}
 	if p == nil {
-		_, err := fmt.Fprintf(s.Out, "%s: %s%s\n", named(one.changed), one.did, suffix)
-		return err
+		return page{Writer: printable{s.Out}}.line("%s: %s%s", named(one.changed), one.did, suffix)
 	}
 	one.changed.SetManagedFields(nil)
 	gvk, err := s.api.GroupVersionKindFor(one.changed)

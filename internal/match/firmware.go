@@ -176,7 +176,7 @@ func way(want plan.Desired, running inventory.Version, format inventory.VersionF
 }
 
 func quarantined(version string, q *v1alpha1.FirmwareQuarantine) string {
-	return fmt.Sprintf("version %s is quarantined for model %s: %s. To look: kubectl get fwq; select another version, or lift the quarantine: %s",
+	return fmt.Sprintf("version %s is quarantined for model %s: %s. Select another version, or lift the quarantine: %s",
 		version, q.Spec.Model, quarantine.Why(q), quarantine.Lift(q))
 }
 

@@ -244,7 +244,7 @@ func (p *plant) rest(nodes int) {
 	one := intstr.FromInt32(2)
 	storage := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "storage", Generation: 1}, Spec: v1alpha1.RolloutPolicySpec{
 		NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "storage"}}, State: v1alpha1.RolloutActive, MaxUnavailable: &one, Waves: []v1alpha1.RolloutWave{{Name: "first", Size: &one}}}}
-	halted := "The update of 15b3:101d to 22.41.1000 is halted: 1 node failed in a row. To go on: " + wayout.Set("rp", "storage", `"requests":{"resume":"looked at it"}`)
+	halted := "The update of 15b3:101d to 22.41.1000 is halted: 1 node failed in a row. To go on: " + wayout.Request("rp", "storage", "resume")
 	storage.Status = v1alpha1.RolloutPolicyStatus{ObservedGeneration: 1, Nodes: &v1alpha1.RolloutNodes{Selected: int32(nodes / 3), Budget: 2},
 		Rollouts: []v1alpha1.RolloutStatus{{Model: "15b3:101d", Version: "22.41.1000", Digest: digest, Wave: "first", Failed: 1, HaltedTime: &metav1.Time{Time: p.now.Add(-2 * time.Hour)}, Message: halted}},
 		Conditions: []metav1.Condition{condition(p.now.Add(-2*time.Hour), v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonRolloutHalted, halted),

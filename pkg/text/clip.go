@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // gap marks where something was cut out.
@@ -52,4 +53,17 @@ func Some(names []string, few int) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}
+
+// Printable puts a replacement character in the place of every character that a terminal may act on: what is neither printable nor a line break.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == '\n' {
+			return r
+		}
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		return unicode.ReplacementChar
+	}, s)
 }

@@ -38,3 +38,13 @@ func FuzzClip(f *testing.F) {
 		assert.LessOrEqual(t, len(got), limit)
 	})
 }
+
+// What a terminal would act on is not printed: a message may have what a device says of itself.
+func TestPrintable(t *testing.T) {
+	for given, want := range map[string]string{
+		"plain, größer, 漢字 …": "plain, größer, 漢字 …", "two\nlines\tand a tab": "two\nlines and a tab", "\x1b[2Jgone\x07": "\ufffd[2Jgone\ufffd",
+		"\u009b31m": "\ufffd31m", "over\u202ewritten": "over\ufffdwritten", "back\rslash\b": "back slash\ufffd", "": "",
+	} {
+		assert.Equal(t, want, text.Printable(given))
+	}
+}
