@@ -74,6 +74,11 @@ build: ## Build the binaries into bin/.
 
 # REGISTRY is the first part of the images' names; the one in deploy/kustomize, unless yours is named.
 REGISTRY ?= localhost/nodefirmware
+.PHONY: krew
+krew: ## Pack kubectl firmware for each platform into bin/release, with man pages and the manifest for krew (VERSION=v1.2.3).
+	$(GO) run ./hack/release -version $(VERSION) $(ARGS)
+	$(GO) tool -modfile=hack/tools/krew/go.mod validate-krew-manifest -manifest bin/release/firmware.yaml -skip-install
+
 .PHONY: images
 images: ## Build both images, as archives in bin/images (flags: REGISTRY=registry.example.com/firmware VERSION=v0.1.0 ARGS='--slim --twice --push').
 	$(GO) run ./hack/images --registry '$(REGISTRY)' --version '$(VERSION)' $(ARGS)

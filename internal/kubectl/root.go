@@ -53,6 +53,12 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	return 1
 }
 
+// Command is the command with its verbs, for what describes it, such as its man pages.
+func Command() *cobra.Command {
+	s := &session{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), flags: genericclioptions.NewConfigFlags(true), now: time.Now, random: rand.Reader}
+	return s.root()
+}
+
 // session is one call of the command.
 type session struct {
 	genericiooptions.IOStreams

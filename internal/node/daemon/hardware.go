@@ -16,6 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
+	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool/survey"
 )
 
 // Hardware is this machine: its devices, its tools and the drivers that connect them.
@@ -141,7 +142,7 @@ func Survey(
 		return tools, nil, err
 	}
 	log := cmp.Or(tools.Log, slog.New(slog.DiscardHandler))
-	found := vendortool.Survey(ctx, runner, list(nil, root).Tools())
+	found := survey.Run(ctx, runner, list(nil, root).Tools())
 	if err := ctx.Err(); err != nil {
 		return tools, nil, fmt.Errorf("ask vendors' tools for their versions: %w", context.Cause(ctx))
 	}

@@ -1,18 +1,12 @@
 package vendortool
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
-	"sync"
-	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Support says what is known of a tool on this machine.
@@ -50,78 +44,11 @@ func (f Finding) IsUsed() bool {
 	return f.Support == Tested || f.Support == Newer || f.Support == Unknown
 }
 
-// queryTimeout bounds the question for a version. Tools answer within a second where the machine is idle.
-const queryTimeout = 30 * time.Second
-
-// atOnce bounds how many tools are asked at the same time.
-const atOnce = 4
-
-// Survey looks at the named tools and asks those of the table for their versions. The findings have the order of the names. Tools
-// outside the table are only looked for. It reaches no device.
-func Survey(ctx context.Context, runner command.Runner, names []string) []Finding {
-	out := make([]Finding, len(names))
-	turns := make(chan struct{}, atOnce)
-	var group sync.WaitGroup
-	for i, name := range names {
-		turns <- struct{}{}
-		group.Go(func() {
-			defer func() { <-turns }()
-			out[i] = survey(ctx, runner, name)
-			out[i].Message = text.Clip(out[i].Message, maxMessage)
-		})
-	}
-	group.Wait()
-	return out
-}
-
-const maxMessage = 300
-
-func survey(ctx context.Context, runner command.Runner, name string) Finding {
-	found := Finding{Tool: name, Support: Tested}
-	tool, known := Named(name)
-	if err := command.Installed(runner, name); err != nil {
-		found.Support, found.Message = Missing, fmt.Sprintf("it is not installed where the daemon looks for tools; %s", tool.remedy())
-		return found
-	}
-	if !known || tool.VersionArgs == nil {
-		return found
-	}
-	c := command.Command{Argv: append([]string{name}, tool.VersionArgs...), Timeout: queryTimeout}
-	r, err := runner.Run(ctx, c)
-	switch {
-	case errors.Is(err, command.ErrCannotRun):
-		found.Support, found.Message = CannotRun, fmt.Sprintf("it cannot be executed here: %s", cause(err))
-		return found
-	case err != nil:
-		found.Support, found.Message = Unknown, fmt.Sprintf("its version could not be read: %s", cause(err))
-		return found
-	case r.ExitCode == exitNotExecutable || r.ExitCode == exitNotFound:
-		found.Support = CannotRun
-		found.Message = fmt.Sprintf("it cannot be executed here, because something that it needs is missing: %s; %s", firstLine(r), tool.remedy())
-		return found
-	}
-	m := tool.VersionText.FindSubmatch(append(r.Stdout, r.Stderr...))
-	if m == nil {
-		found.Support = Unknown
-		found.Message = fmt.Sprintf("its version could not be read: %q says none (exit code %d): %s", c, r.ExitCode, firstLine(r))
-		return found
-	}
-	found.Version = inventory.Version(m[1])
-	found.Support, found.Message = tool.Judge(found.Version)
-	return found
-}
-
-// The codes with which a shell and the loader of programs say that they cannot run one.
-const (
-	exitNotExecutable = 126
-	exitNotFound      = 127
-)
-
 // Judge compares a version with the range of the table. The message is empty for a version that was tested.
 func (t Tool) Judge(v inventory.Version) (support Support, message string) {
 	switch {
 	case v.Compare(t.Oldest, inventory.FormatDotted) == inventory.Older:
-		return TooOld, fmt.Sprintf("version %s is older than %s, the oldest that is supported: %s; %s", v, t.Oldest, t.Why, t.remedy())
+		return TooOld, fmt.Sprintf("version %s is older than %s, the oldest that is supported: %s; %s", v, t.Oldest, t.Why, t.Remedy())
 	case v.Compare(t.Newest, inventory.FormatDotted) == inventory.Newer:
 		return Newer, fmt.Sprintf("version %s is newer than %s, the newest whose output is known; it is used, and what is not understood is an error",
 			v, t.Newest)
@@ -129,8 +56,8 @@ func (t Tool) Judge(v inventory.Version) (support Support, message string) {
 	return Tested, ""
 }
 
-// remedy is a person's next step.
-func (t Tool) remedy() string {
+// Remedy is a person's next step.
+func (t Tool) Remedy() string {
 	const where = "in the daemon's image or on its --tool-path"
 	switch {
 	case t.Package == "":
@@ -152,22 +79,6 @@ func Refused(all []Finding) map[string]error {
 		}
 	}
 	return out
-}
-
-// cause is an error of a runner without its command line.
-func cause(err error) string {
-	if e, ok := errors.AsType[*command.Error](err); ok {
-		return e.Err.Error()
-	}
-	return err.Error()
-}
-
-func firstLine(r command.Result) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(string(r.Stderr)+"\n"+string(r.Stdout)), "\n")
-	if line == "" {
-		return "it printed nothing"
-	}
-	return text.Clip(line, 120)
 }
 
 // Tool is a program of a vendor, and the range of its versions that the drivers understand.

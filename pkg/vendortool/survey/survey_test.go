@@ -1,4 +1,4 @@
-package vendortool_test
+package survey_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
+	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool/survey"
 )
 
 // foreign is the beginning of a program for the processors of a mainframe, which no supported machine has.
@@ -79,7 +80,7 @@ func TestWhatIsKnownOfATool(t *testing.T) {
 			if tc.content != "" {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, tc.tool), []byte(tc.content), 0o755))
 			}
-			found := vendortool.Survey(t.Context(), runner(t, dir, nil), []string{tc.tool})
+			found := survey.Run(t.Context(), runner(t, dir, nil), []string{tc.tool})
 			require.Len(t, found, 1)
 			assert.Equal(t, tc.support, found[0].Support, found[0].Message)
 			assert.Equal(t, tc.version, found[0].Version)
@@ -99,30 +100,13 @@ func TestWhatIsKnownOfATool(t *testing.T) {
 	}
 }
 
-func TestEachToolHasRangeOrNone(t *testing.T) {
-	names := map[string]bool{}
-	for _, tool := range vendortool.Table() {
-		assert.False(t, names[tool.Name], "%s is in the table twice", tool.Name)
-		names[tool.Name] = true
-		hasRange := tool.Oldest != "" && tool.Newest != "" && tool.Why != "" && tool.VersionText != nil
-		assert.Equal(t, tool.VersionArgs != nil, hasRange, tool.Name)
-		if !hasRange {
-			continue
-		}
-		for _, v := range []inventory.Version{tool.Oldest, tool.Newest} {
-			support, message := tool.Judge(v)
-			assert.Equal(t, vendortool.Tested, support, "%s %s: %s", tool.Name, v, message)
-		}
-	}
-}
-
 // A daemon that is to end does not wait for tools, and what could not be asked is no reason to leave devices alone.
 func TestSurveyEndsWithContext(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "mstflint"), []byte("#!/bin/sh\nexec /bin/sleep 600\n"), 0o755))
 	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()
-	found := vendortool.Survey(ctx, runner(t, dir, nil), []string{"mstflint"})
+	found := survey.Run(ctx, runner(t, dir, nil), []string{"mstflint"})
 	assert.Equal(t, vendortool.Unknown, found[0].Support)
 	assert.Contains(t, found[0].Message, "killed at its deadline")
 	assert.True(t, found[0].IsUsed())
