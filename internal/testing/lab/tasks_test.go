@@ -93,7 +93,7 @@ func (r *reader) kubectl(command string) (said string) {
 				words[i] = path
 			}
 		}
-		if !slices.Contains([]string{"plan", "exposure", "report"}, words[0]) { // it writes
+		if !slices.Contains([]string{"plan", "exposure", "report", "status", "why", "wait", "history"}, words[0]) { // it writes
 			words = append(words, "--yes")
 		}
 		want := 0
@@ -158,9 +158,40 @@ func TestTaskPages(t *testing.T) {
 		return slices.Equal(r.running("node-0"), []string{"22.40.1000", "28.41.1000"}) && first.maintenances() == 0 && !first.kubeNode().Spec.Unschedulable
 	})
 
+	r.read["first-rollout.md"] = true // by the next test
 	pages, err := filepath.Glob(repository + "/docs/tasks/*.md")
 	require.NoError(t, err)
 	assert.Len(t, r.read, len(pages), "every page was typed")
+}
+
+// Somebody who has never seen it finds out what will reboot, rolls it, meets a held node, learns why and mends it by the command that they are told.
+func TestAFirstRolloutThatMeetsAHeldNode(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := readerOf(t, 2, dir)
+	first, second := r.lab.scene(t, 0), r.lab.scene(t, 1)
+	eventually(t, "the devices are listed", func() bool { return len(r.running("node-0")) == 2 && len(r.running("node-1")) == 2 })
+	faults := filepath.Join(dir, "nodes/node-0/host/var/lib/simhost/faults.json")
+	worn := `[{"ID":"worn-flash","Kind":"Fail","Tool":"mstflint","Operation":"write","ExitCode":1,"Stderr":"-E- Burning FS4 image failed: Flash write failed"}]`
+	require.NoError(t, os.WriteFile(faults, []byte(worn), 0o600))
+	r.kubectl("kubectl label node node-0 firmware-canary=true")
+	r.kubectl("kubectl apply -f " + repository + "/docs/examples/rolloutpolicy.yaml")
+	r.kubectl(`kubectl patch rp gpu --type=merge -p '{"spec":{"waves":[{"name":"canary","nodeSelector":{"matchLabels":{"firmware-canary":"true"}},"soak":"1s"}]}}'`) // it goes first
+
+	assert.Contains(t, r.kubectl("kubectl firmware plan -f "+repository+"/docs/examples/lab/template.yaml"), "2 nodes would be rebooted once")
+	r.types("first-rollout.md", "Find out what will reboot", "Roll it out")
+	eventually(t, "node-0 is held", func() bool {
+		return strings.Contains(r.kubectl("kubectl firmware status"), "kubectl firmware why node-0")
+	})
+	assert.Contains(t, r.kubectl("kubectl firmware why node-0"), "To try again:\n  kubectl firmware retry node-0\n")
+	r.types("first-rollout.md", "Learn why")
+	require.NoError(t, os.Remove(faults))
+	r.types("first-rollout.md", "Mend it")
+	for i, node := range r.lab.Nodes {
+		assert.Equal(t, []string{"22.41.1000", "28.41.1000"}, r.running(node.Name))
+		assert.Equal(t, 1, []*scene{first, second}[i].node.Reboots(), "as many as the plan said")
+	}
+	assert.Contains(t, r.kubectl("kubectl firmware history node-0"), "WriteFailed")
 }
 
 // began is the time of the first write to a device of the node.
