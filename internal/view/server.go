@@ -144,6 +144,9 @@ func (s *server) picture() *Picture {
 	return s.drawn
 }
 
+// beat is how long a stream is silent at most. A page that hears nothing for three of them takes what it shows for stale.
+const beat = 10 * time.Second
+
 // stream sends a page the picture, and then what changes in it, until the page goes away.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	page := make(chan struct{}, 1)
@@ -160,22 +163,29 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	t := &told{label: cmp.Or(r.FormValue("label"), p.Rack)}
 	w.Header().Set("Content-Type", "text/event-stream")
 	answer := http.NewResponseController(w)
+	idle := time.NewTicker(beat)
+	defer idle.Stop()
 	for {
+		said := []byte(":\n\n") // a comment: all is well, and nothing is new
 		select {
 		case <-r.Context().Done():
 			return
+		case <-idle.C:
 		case <-page:
+			since, failure := s.cluster.outage()
+			says := ""
+			if failure != nil {
+				says = s.Explain(failure)
+			}
+			var err error
+			if said, err = t.next(s.picture(), outageOf(since, says)); err != nil {
+				return
+			}
+			if len(said) > 0 {
+				idle.Reset(beat)
+			}
 		}
-		since, failure := s.cluster.outage()
-		says := ""
-		if failure != nil {
-			says = s.Explain(failure)
-		}
-		events, err := t.next(s.picture(), outageOf(since, says))
-		if err != nil {
-			return
-		}
-		if _, err := w.Write(events); err != nil {
+		if _, err := w.Write(said); err != nil {
 			return
 		}
 		if err := answer.Flush(); err != nil {

@@ -44,14 +44,32 @@ export async function read<T>(path: string, signal?: AbortSignal): Promise<T> {
 
 let current: AbortController | undefined;
 
+// The server says something every ten seconds. What says nothing for longer than patience is stuck, though its connection looks well.
+const patience = 30_000;
+let heard = Date.now();
+
+// watched ends an attempt to follow the stream on which nothing comes.
+function watched(attempt: AbortController): () => void {
+  heard = Date.now();
+  const t = setInterval(() => {
+    if (Date.now() - heard < patience) return;
+    fleet.gone ??= new Date(heard);
+    changed();
+    attempt.abort();
+  }, 1000);
+  return () => clearInterval(t);
+}
+
 // follow reads the stream, grouped by a label, and begins again where it breaks off.
 export function follow(label: string): void {
   current?.abort();
   const run = (current = new AbortController());
   void (async () => {
     for (let pause = 250; !run.signal.aborted; pause = Math.min(pause * 2, 5000)) {
+      const attempt = new AbortController();
+      const rest = watched(attempt);
       try {
-        const answer = await ask("/api/stream" + (label ? "?label=" + encodeURIComponent(label) : ""), run.signal);
+        const answer = await ask("/api/stream" + (label ? "?label=" + encodeURIComponent(label) : ""), AbortSignal.any([run.signal, attempt.signal]));
         if (answer.status === 401 || answer.status === 403) {
           fleet.refused = await answer.text();
           changed();
@@ -62,6 +80,8 @@ export function follow(label: string): void {
         await events(answer.body, true);
       } catch {
         // below
+      } finally {
+        rest();
       }
       if (run.signal.aborted) return;
       fleet.gone ??= new Date();
@@ -77,6 +97,7 @@ async function events(body: ReadableStream<Uint8Array>, first: boolean): Promise
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    heard = Date.now();
     if (!value.includes("\n")) {
       left.push(value);
       continue;
@@ -84,6 +105,7 @@ async function events(body: ReadableStream<Uint8Array>, first: boolean): Promise
     const parts = (left.join("") + value).split("\n\n");
     left = [parts.pop() ?? ""];
     for (const part of parts) {
+      if (part.startsWith(":")) continue; // the server is there
       const at = part.indexOf("\ndata: ");
       take(part.slice("event: ".length, at), part.slice(at + "\ndata: ".length), first);
       first = false;

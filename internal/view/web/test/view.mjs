@@ -112,6 +112,20 @@ async function pages() {
   await page.evaluate((hash) => { location.hash = hash; }, new URL(url).hash);
   await page.waitForFunction(() => location.hash === "#/" && document.querySelectorAll("a.cell").length === 96);
 
+  // What nothing is heard of is not shown as live, though its connection looks well.
+  {
+    const page = await (await browser.newContext()).newPage();
+    await page.clock.install();
+    await page.goto(url);
+    await page.waitForSelector("text=● live");
+    await page.route("**/api/stream", (r) => r.abort());
+    await page.clock.fastForward(31_000);
+    await page.waitForSelector("text=○ not connected");
+    await page.waitForSelector("text=What is shown is from then");
+    await page.unroute("**/api/stream");
+    await page.waitForSelector("text=● live");
+  }
+
   // Without the token there is nothing to see.
   const bare = await (await browser.newContext()).newPage();
   await bare.goto(origin);
