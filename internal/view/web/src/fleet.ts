@@ -10,7 +10,7 @@ export const fleet = {
   versions: [] as Model[],
   needs: [] as Need[],
   outage: { since: null } as Outage,
-  // read says that everything was sent once; gone, that the program that serves the page does not answer, since when.
+  // read says that a whole picture was sent once; gone, that the program that serves the page does not answer, since when.
   read: false,
   gone: null as Date | null,
   // refused is why the page may not read at all.
@@ -77,7 +77,7 @@ export function follow(label: string): void {
         }
         if (!answer.ok || !answer.body) throw new Error(answer.statusText);
         pause = 250;
-        await events(answer.body, true);
+        await events(answer.body);
       } catch {
         // below
       } finally {
@@ -91,7 +91,9 @@ export function follow(label: string): void {
   })();
 }
 
-async function events(body: ReadableStream<Uint8Array>, first: boolean): Promise<void> {
+// events takes what a stream says. The first picture comes in parts, of which that of the outage is the last; nothing is drawn before that one.
+async function events(body: ReadableStream<Uint8Array>): Promise<void> {
+  let first = true, whole = false;
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
   let left: string[] = [];
   for (;;) {
@@ -107,9 +109,12 @@ async function events(body: ReadableStream<Uint8Array>, first: boolean): Promise
     for (const part of parts) {
       if (part.startsWith(":")) continue; // the server is there
       const at = part.indexOf("\ndata: ");
-      take(part.slice("event: ".length, at), part.slice(at + "\ndata: ".length), first);
+      const name = part.slice("event: ".length, at);
+      take(name, part.slice(at + "\ndata: ".length), first);
       first = false;
+      whole ||= name === "outage";
     }
+    if (!whole) continue;
     fleet.gone = null;
     fleet.read = true;
     changed();

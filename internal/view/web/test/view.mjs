@@ -126,6 +126,17 @@ async function pages() {
     await page.waitForSelector("text=● live");
   }
 
+  // A picture of which only a part has come is none.
+  {
+    const page = await (await browser.newContext()).newPage();
+    await page.route("**/api/stream", (r) => r.fulfill({ contentType: "text/event-stream", body: 'event: nodes\ndata: {"rows":[]}\n\nevent: summary\ndata: {"dev' }));
+    await page.goto(url);
+    await page.waitForSelector("text=○ not connected");
+    assert.equal(await page.textContent("main"), "Reading the fleet …");
+    await page.unroute("**/api/stream");
+    await page.waitForSelector("a.cell");
+  }
+
   // Without the token there is nothing to see.
   const bare = await (await browser.newContext()).newPage();
   await bare.goto(origin);
