@@ -86,7 +86,9 @@ type Picture struct {
 
 // Summary is the fleet in numbers.
 type Summary struct {
-	Devices int `json:"devices"`
+	// Cluster is how a person calls it.
+	Cluster string `json:"cluster"`
+	Devices int    `json:"devices"`
 	// Labels are those by which nodes can be grouped. Rack is the one that budgets use, or else that of the zone; empty where no node has it.
 	Labels []string `json:"labels"`
 	Rack   string   `json:"rack"`
@@ -401,4 +403,23 @@ func said(message string) (says string, next []Command) {
 		next = append(next, Command{cmp.Or(w.Purpose, "To change it"), w.Typed()})
 	}
 	return text.Clip(says, 2000), next
+}
+
+// aim leads all commands to the cluster of the picture.
+func (p *Picture) aim(flags string) {
+	for _, pool := range p.Pools {
+		aim(pool.Next, flags)
+		for _, r := range pool.Rollouts {
+			aim(r.Next, flags)
+		}
+	}
+	for _, n := range p.Needs {
+		aim(n.Next, flags)
+	}
+}
+
+func aim(commands []Command, flags string) {
+	for i := range commands {
+		commands[i].Typed = wayout.At(flags, commands[i].Typed)
+	}
 }

@@ -29,6 +29,9 @@ var site embed.FS
 // Options are what the view needs of who starts it.
 type Options struct {
 	API client.WithWatch
+	// Cluster is how a person calls what is shown, and Flags lead a command there, as a shell takes them; empty for the current context.
+	Cluster string
+	Flags   string
 	// Port of loopback; 0 for any that is free.
 	Port int
 	// Explain says of an error of the API server what is wrong and what to do.
@@ -140,6 +143,8 @@ func (s *server) picture() *Picture {
 	defer s.mu.Unlock()
 	if s.drawn == nil {
 		s.drawn = Draw(s.cluster.objects(), s.Now())
+		s.drawn.Cluster = s.Cluster
+		s.drawn.aim(s.Flags)
 	}
 	return s.drawn
 }
@@ -209,6 +214,9 @@ func (s *server) running(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) node(w http.ResponseWriter, r *http.Request) {
 	page, err := readNode(r.Context(), s.API, r.FormValue("name"), s.picture().standings)
+	if err == nil {
+		aim(page.Next, s.Flags)
+	}
 	s.answer(w, page, err)
 }
 

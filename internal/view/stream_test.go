@@ -110,6 +110,15 @@ func TestAChangeArrivesAsADelta(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(first[0].data), &all))
 	require.Len(t, all.Rows, 96, "the first it is told is everything")
 	assert.Equal(t, "edge", all.Rows[0].Group, "the value of the label that it asked for")
+	said := map[string]string{}
+	for _, e := range first {
+		said[e.name] = e.data
+	}
+	assert.Contains(t, said["summary"], `"cluster":"production"`)
+	for _, of := range []string{"pools", "needs"} {
+		assert.Contains(t, said[of], `"kubectl firmware --context=production resume storage"`)
+		assert.Equal(t, strings.Count(said[of], `"typed":`), strings.Count(said[of], " --context=production "), "a command that is copied goes to the cluster that is shown")
+	}
 
 	hold(t, api, "edge-096")
 	var delta view.Delta
@@ -154,7 +163,7 @@ func TestThePageOfANodeAndOfAVersion(t *testing.T) {
 	assert.Len(t, n.Devices, 8)
 	require.Equal(t, 0, n.Job, "the job that holds it")
 	assert.Len(t, n.Jobs[0].Steps, 9)
-	assert.Equal(t, "kubectl firmware retry gpu-008", n.Next[0].Typed)
+	assert.Equal(t, "kubectl firmware --context=production retry gpu-008", n.Next[0].Typed)
 	assert.Equal(t, "fleet/nic", n.Devices[7].By)
 	assert.Equal(t, v1alpha1.PositionBehind, n.Devices[7].Position)
 	status, text = b.read(t, "/api/node?name=none", nil)

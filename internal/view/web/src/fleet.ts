@@ -5,7 +5,7 @@ export const fleet = {
   rows: new Map<string, Row>(),
   // order has the names of the rows as people order them.
   order: [] as string[],
-  summary: { devices: 0, labels: [], rack: "" } as Summary,
+  summary: { cluster: "", devices: 0, labels: [], rack: "" } as Summary,
   pools: [] as Pool[],
   versions: [] as Model[],
   needs: [] as Need[],
@@ -145,7 +145,10 @@ function take(name: string, data: string, first: boolean): void {
       }
       break;
     }
-    case "summary": fleet.summary = JSON.parse(data) as Summary; break;
+    case "summary":
+      fleet.summary = JSON.parse(data) as Summary;
+      document.title = [fleet.summary.cluster, "Firmware"].filter(Boolean).join(" · ");
+      break;
     case "pools": fleet.pools = JSON.parse(data) as Pool[]; break;
     case "versions": fleet.versions = JSON.parse(data) as Model[]; break;
     case "needs": fleet.needs = JSON.parse(data) as Need[]; break;

@@ -56,6 +56,7 @@ function View() {
             <a key={page} href={"#/" + page} {...(at.page === page ? { "aria-current": "page" as const } : {})}>{name}{page === "stuck" && stuck > 0 && <span class="count">{stuck.toLocaleString("en")}</span>}</a>
           ))}
         </nav>
+        {fleet.summary.cluster && <span class="cluster" title={fleet.summary.cluster}>{fleet.summary.cluster}</span>}
         <Connection />
       </header>
       <Outage />

@@ -6,7 +6,7 @@ export interface Row {
   over?: number; steps?: number; version: string; group?: string;
 }
 export interface Delta { rows: Row[]; gone?: string[] }
-export interface Summary { devices: number; labels: string[]; rack: string }
+export interface Summary { cluster: string; devices: number; labels: string[]; rack: string }
 export interface Command { purpose: string; typed: string }
 export interface Need { kind: string; name: string; reason: string; says: string; since: string | null; next: Command[]; more?: number }
 export type Position = "Newest" | "Behind" | "Ahead" | "Unknown";

@@ -46,6 +46,8 @@ process.exit(0);
 async function pages() {
   let page = await open("light");
   assert.ok(!page.url().includes("token"), "the token stays in the address");
+  assert.equal(await page.title(), "production · Firmware");
+  assert.equal(await page.textContent("header.top .cluster"), "production");
   await page.screenshot({ path: pictures + "/view-nodes.png" });
 
   // With the keyboard alone: to a node and back, to each page, and a command is copied.
@@ -70,7 +72,7 @@ async function pages() {
   await page.keyboard.press("Enter");
   await page.waitForSelector("button:text('Copied')");
   const copied = await page.evaluate(() => navigator.clipboard.readText());
-  assert.match(copied, /^kubectl /);
+  assert.match(copied, /^kubectl (firmware )?--context=production /);
 
   // The pages, as they are for the documentation, in both colours.
   for (const scheme of ["light", "dark"]) {
