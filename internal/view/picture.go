@@ -146,8 +146,10 @@ type Need struct {
 	Since metav1.Time `json:"since"`
 	// Next are the commands, by purpose.
 	Next []Command `json:"next"`
-	// More counts the others of which the same is to be said.
-	More int `json:"more,omitempty"`
+	// Same are others of which the same is said, commands and all, each with its own name.
+	Same []string `json:"same,omitempty"`
+	// Others are, with the first of a kind with a reason, those for which there is no room: each says something of its own.
+	Others []string `json:"others,omitempty"`
 }
 
 // Command is what a person types, and what for.
@@ -156,7 +158,7 @@ type Command struct {
 	Typed   string `json:"typed"`
 }
 
-// mostNeeds bounds what is listed of one kind with one reason. Who has as many looks at the first, and at what they have in common.
+// mostNeeds bounds what is listed in full of one kind with one reason. Of the others there are the names.
 const mostNeeds = 50
 
 // Draw makes the picture of the objects. They are not changed.
@@ -203,7 +205,7 @@ func Draw(o *Objects, now time.Time) *Picture {
 	p.chooseLabels(o)
 	p.Pools = drawPools(o.Policies, p.Rows, now)
 	p.Versions = drawVersions(o.Devices, p.standings)
-	p.Needs = drawNeeds(o)
+	p.Needs = drawNeeds(o, p.Pools)
 	return p
 }
 
@@ -354,32 +356,23 @@ func (m *Model) count(version string, stands *v1alpha1.CatalogRunning, devices i
 	m.Running[at].names = append(m.Running[at].names, nodes...)
 }
 
-// drawNeeds lists what needs a person: what status lists, the devices that get nothing, and the jobs that wait for somebody.
-func drawNeeds(o *Objects) []Need {
-	out := []Need{}
-	first, alike := map[[2]string]int{}, map[[2]string]int{}
-	add := func(kind, name string, c metav1.Condition, most int) {
-		key := [2]string{kind, c.Reason}
-		if alike[key]++; alike[key] > most {
-			out[first[key]].More++
-			return
+// drawNeeds lists what needs a person: what status lists, the pools that a person stopped though nodes wait, the devices that get nothing, and the
+// jobs that wait for somebody.
+func drawNeeds(o *Objects, pools []Pool) []Need {
+	l := &needs{all: []Need{}, first: map[string]int{}, alike: map[string]int{}, of: map[[2]string]int{}, listed: map[[2]string]int{}}
+	for i, policy := range o.Policies {
+		if c := stoppedBy(policy); c != nil && pools[i].Counts[Waiting]+pools[i].Counts[Pending] > 0 {
+			l.add("policy", policy.Name, *c, mostNeeds)
 		}
-		if alike[key] == 1 {
-			first[key] = len(out)
-		}
-		n := Need{Kind: kind, Name: name, Reason: c.Reason, Since: c.LastTransitionTime}
-		n.Says, n.Next = said(c.Message)
-		n.Next = append(n.Next, Command{"To see what led there", "kubectl firmware why " + kind + "/" + name})
-		out = append(out, n)
 	}
 	fleet := explain.Fleet{Policies: o.Policies, Quarantines: o.Quarantines, Nodes: o.Firmware, Sources: o.Sources, Templates: o.Templates, Catalogs: o.Catalogs}
 	for _, n := range fleet.Needs() {
-		add(n.Kind, n.Name, n.Condition, mostNeeds)
+		l.add(n.Kind, n.Name, n.Condition, mostNeeds)
 	}
 	for _, j := range o.Jobs {
 		c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted)
 		if c != nil && !j.Ended() && !j.MayBegin() && !schedule.Reason(c.Reason).GoesOn() {
-			add("job", j.Name, *c, 1)
+			l.add("job", j.Name, *c, 1)
 		}
 	}
 	var concerned []*v1alpha1.NodeDevice
@@ -390,9 +383,55 @@ func drawNeeds(o *Objects) []Need {
 	}
 	byName(concerned)
 	for _, d := range concerned {
-		add("device", d.Name, *ofDevice(d), 1)
+		l.add("device", d.Name, *ofDevice(d), 1)
 	}
-	return out
+	return l.all
+}
+
+// needs is the list as it grows.
+type needs struct {
+	all []Need
+	// first is the place of the first of which something is said, and alike counts all of them.
+	first, alike map[string]int
+	// of is the place of the first of a kind with a reason, and listed counts those that are listed in full.
+	of, listed map[[2]string]int
+}
+
+// add lists an object. Of those of which the same is said, but for their own names, so many are listed in full.
+func (l *needs) add(kind, name string, c metav1.Condition, most int) {
+	key, of := strings.Join([]string{kind, c.Reason, strings.ReplaceAll(c.Message, name, "\x00")}, "\x00"), [2]string{kind, c.Reason}
+	l.alike[key]++
+	at, has := l.first[key]
+	switch {
+	case has && l.alike[key] > most:
+		l.all[at].Same = append(l.all[at].Same, name)
+		return
+	case l.listed[of] == mostNeeds:
+		l.all[l.of[of]].Others = append(l.all[l.of[of]].Others, name)
+		return
+	}
+	if !has {
+		l.first[key] = len(l.all)
+	}
+	if l.listed[of]++; l.listed[of] == 1 {
+		l.of[of] = len(l.all)
+	}
+	n := Need{Kind: kind, Name: name, Reason: c.Reason, Since: c.LastTransitionTime}
+	n.Says, n.Next = said(c.Message)
+	n.Next = append(n.Next, Command{"To see what led there", "kubectl firmware why " + kind + "/" + name})
+	l.all = append(l.all, n)
+}
+
+// stoppedBy is the condition by which a policy says that a person paused or aborted it; nil where it says something else, or needs a person anyway.
+func stoppedBy(p *v1alpha1.RolloutPolicy) *metav1.Condition {
+	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || p.Spec.State == v1alpha1.RolloutActive || explain.Concern(p.Status.Conditions) != nil {
+		return nil
+	}
+	if ready.Reason != v1alpha1.ReasonPaused && ready.Reason != v1alpha1.ReasonAborted {
+		return nil
+	}
+	return ready
 }
 
 // said is what a message says, and the commands that it names.

@@ -8,7 +8,7 @@ export interface Row {
 export interface Delta { rows: Row[]; gone?: string[] }
 export interface Summary { cluster: string; devices: number; labels: string[]; rack: string }
 export interface Command { purpose: string; typed: string }
-export interface Need { kind: string; name: string; reason: string; says: string; since: string | null; next: Command[]; more?: number }
+export interface Need { kind: string; name: string; reason: string; says: string; since: string | null; next: Command[]; same?: string[]; others?: string[] }
 export type Position = "Newest" | "Behind" | "Ahead" | "Unknown";
 export interface Running { version: string; devices: number; position: Position; issues?: string[]; fixedIn?: string; nodes: number }
 export interface Model { class: string; model: string; newest?: string; running: Running[] }
