@@ -139,6 +139,11 @@ async function pages() {
     await page.waitForSelector("a.cell");
   }
 
+  // An address that means nothing shows the nodes.
+  await page.evaluate(() => { location.hash = "#/node/%"; });
+  await page.waitForSelector("nav a[aria-current]:text('Nodes')");
+  await page.waitForSelector("a.cell");
+
   // Without the token there is nothing to see.
   const bare = await (await browser.newContext()).newPage();
   await bare.goto(origin);
