@@ -59,6 +59,16 @@ async function pages() {
   await page.keyboard.press("ArrowLeft");
   await page.keyboard.press("ArrowRight");
   assert.equal(await page.evaluate(() => document.activeElement.dataset.n), "gpu-031");
+  const reached = () => page.evaluate(() => [...document.querySelectorAll('a.cell[tabindex="0"]')].map((c) => c.dataset.n));
+  assert.deepEqual(await reached(), ["gpu-031"]);
+  await page.fill("input[type=search]", "gpu-04");
+  await page.waitForSelector("a.cell[data-n=gpu-031]", { state: "detached" });
+  assert.deepEqual(await reached(), ["gpu-040"], "the one that had the focus is not shown");
+  await page.fill("input[type=search]", "gpu-03");
+  await page.waitForSelector("a.cell[data-n=gpu-031]");
+  assert.deepEqual(await reached(), ["gpu-031"]);
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.n), "gpu-031");
   await page.keyboard.press("Enter");
   await page.waitForSelector("h1:text('gpu-031')");
   await page.waitForSelector("text=Devices");
