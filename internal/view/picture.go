@@ -116,9 +116,10 @@ type Row struct {
 
 // Model is what the devices of a model run.
 type Model struct {
-	Class  v1alpha1.DeviceClass `json:"class"`
-	Model  string               `json:"model"`
-	Newest string               `json:"newest,omitempty"`
+	Class v1alpha1.DeviceClass `json:"class"`
+	Model string               `json:"model"`
+	// Newest are the newest versions that are offered, in order: the catalogs of two machine models may offer different ones.
+	Newest []string `json:"newest,omitempty"`
 	// Running are the versions, the most frequent ones first.
 	Running []Running `json:"running"`
 }
@@ -305,11 +306,13 @@ func drawVersions(devices []*v1alpha1.NodeDevice, standings *explain.Standings) 
 		version string
 		stands  *v1alpha1.CatalogRunning
 	}
-	counts, nodes, newest := map[running]int{}, map[running][]string{}, map[key]string{}
+	counts, nodes, newest := map[running]int{}, map[running][]string{}, map[key][]string{}
 	for _, d := range devices {
 		component, stands := standings.Of(d)
 		k := key{d.Status.Class, cmp.Or(d.Status.Model, d.Status.PCIID, string(d.Status.Class))}
-		newest[k] = cmp.Or(newest[k], explain.Newest(component))
+		if v := explain.Newest(component); v != "" && !slices.Contains(newest[k], v) {
+			newest[k] = append(newest[k], v)
+		}
 		r := running{k, cmp.Or(d.Status.Running(), v1alpha1.UnknownVersion), stands}
 		counts[r]++
 		if all := nodes[r]; len(all) == 0 || all[len(all)-1] != d.Spec.NodeName {
@@ -319,7 +322,7 @@ func drawVersions(devices []*v1alpha1.NodeDevice, standings *explain.Standings) 
 	models := map[key]*Model{}
 	for r, n := range counts {
 		if models[r.key] == nil {
-			models[r.key] = &Model{Class: r.class, Model: r.model, Newest: newest[r.key]}
+			models[r.key] = &Model{Class: r.class, Model: r.model, Newest: slices.Sorted(slices.Values(newest[r.key]))}
 		}
 		models[r.key].count(r.version, r.stands, n, nodes[r])
 	}

@@ -84,7 +84,7 @@ func TestAFleetInTheMiddleOfARollout(t *testing.T) {
 		}
 	}
 	require.Len(t, nic.Running, 2)
-	assert.Equal(t, "28.43.1014", nic.Newest)
+	assert.Equal(t, []string{"28.43.1014"}, nic.Newest)
 	devices := 0
 	for _, r := range nic.Running {
 		devices += r.Devices
@@ -215,8 +215,13 @@ func TestAPoolThatAPersonStoppedIsStuckWhileNodesWait(t *testing.T) {
 
 // The picture is that of the objects, and neither of their order nor of who looks.
 func TestAPictureIsThatOfTheObjectsAlone(t *testing.T) {
-	objects := fleet(at, 96)
+	objects := append(fleet(at, 96), lab()...)
 	first := view.Draw(held(objects), at)
+	for _, m := range first.Versions {
+		if m.Model == "ConnectX-7" {
+			assert.Equal(t, []string{"28.43.1014", "28.44.1036"}, m.Newest, "each catalog offers another one")
+		}
+	}
 	other := held(objects)
 	for i, j := 0, len(other.Devices)-1; i < j; i, j = i+1, j-1 {
 		other.Devices[i], other.Devices[j] = other.Devices[j], other.Devices[i]
@@ -226,6 +231,17 @@ func TestAPictureIsThatOfTheObjectsAlone(t *testing.T) {
 	assert.Equal(t, first.Versions, second.Versions)
 	assert.Equal(t, first.Needs, second.Needs)
 	assert.Equal(t, first.Pools, second.Pools)
+}
+
+// lab is a node of another machine model, whose catalog offers another version for an adapter of the fleet.
+func lab() []client.Object {
+	machine, _ := v1alpha1.CatalogOf("Lab", "Bench")
+	c := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: machine.CatalogName()}}
+	c.Status.Components = []v1alpha1.CatalogComponent{{Class: v1alpha1.ClassNIC, Vendor: "Mellanox", Model: "ConnectX-7", PCIID: "15b3:1021", Versions: []v1alpha1.CatalogVersion{{Version: "28.44.1036"}}}}
+	n := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "lab-1"}, Status: v1alpha1.NodeFirmwareStatus{Machine: &v1alpha1.Machine{Vendor: "Lab", Model: "Bench"}}}
+	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "lab-1-nic0"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "lab-1"},
+		Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC, Vendor: "Mellanox", Model: "ConnectX-7", PCIID: "15b3:1021", Firmware: &v1alpha1.ObservedFirmware{Running: "28.39.2048"}}}
+	return []client.Object{c, n, d}
 }
 
 // What the watch keeps of an object is all that a picture is made from.
