@@ -107,7 +107,7 @@ type Row struct {
 	// Steps that are over, of all of those of the job at work.
 	Over  int `json:"over,omitempty"`
 	Steps int `json:"steps,omitempty"`
-	// Version changes with every object of the node.
+	// Version changes with every object of the node, but for the Node itself, of which the page of a node shows nothing.
 	Version string `json:"version"`
 
 	labels map[string]string
@@ -182,7 +182,6 @@ func Draw(o *Objects, now time.Time) *Picture {
 		if chosen := schedule.Chosen(policies, n.Labels); len(chosen) > 0 {
 			r.Pool = slices.Min(chosen)
 		}
-		r.note(n.Name, n.ResourceVersion)
 	}
 	jobs := map[string][]*v1alpha1.FirmwareJob{}
 	for _, j := range o.Jobs {

@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -62,7 +63,7 @@ func connect(ctx context.Context, api client.WithWatch, now func() time.Time) (*
 	for _, k := range watched() {
 		store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 			ListerWatcher: c.reader(api, k), ObjectType: k.object, Transform: thin,
-			Handler: cache.ResourceEventHandlerFuncs{AddFunc: func(any) { c.touch() }, UpdateFunc: func(_, _ any) { c.touch() }, DeleteFunc: func(any) { c.touch() }},
+			Handler: cache.ResourceEventHandlerFuncs{AddFunc: func(any) { c.touch() }, UpdateFunc: c.update, DeleteFunc: func(any) { c.touch() }},
 		})
 		c.stores = append(c.stores, store)
 		synced = append(synced, informer.HasSynced)
@@ -138,6 +139,15 @@ func (c *cluster) outage() (since time.Time, err error) {
 		}
 	}
 	return time.Time{}, nil
+}
+
+// update of an object. A kubelet writes its Node every few minutes, and of that the picture has the labels alone.
+func (c *cluster) update(was, is any) {
+	before, node := was.(*corev1.Node)
+	if node && maps.Equal(before.Labels, is.(*corev1.Node).Labels) {
+		return
+	}
+	c.touch()
 }
 
 func (c *cluster) touch() {
