@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"embed"
@@ -164,8 +163,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		defer s.mu.Unlock()
 		delete(s.pages, page)
 	}()
-	p := s.picture()
-	t := &told{label: cmp.Or(r.FormValue("label"), p.Rack)}
+	t := &told{label: r.FormValue("label")}
 	w.Header().Set("Content-Type", "text/event-stream")
 	answer := http.NewResponseController(w)
 	idle := time.NewTicker(beat)

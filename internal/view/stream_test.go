@@ -137,6 +137,36 @@ func TestAChangeArrivesAsADelta(t *testing.T) {
 	events(t, stream, "nodes", func(data string) bool { return strings.Contains(data, `"name":"edge-095","state":"unknown"`) })
 }
 
+// The label of the racks is that of a budget, and a budget comes and goes while a page is open.
+func TestTheRacksOfAnOpenPageFollowTheBudget(t *testing.T) {
+	api := inMemory(t, fleet(time.Now(), 96))
+	address, stop := serve(t, api, time.Now)
+	defer stop()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	answer := browse(t, address).get(ctx, t, "/api/stream")
+	defer answer.Body.Close()
+	stream := scanner(answer.Body)
+	first := events(t, stream, "outage", anything)
+	var delta view.Delta
+	require.NoError(t, json.Unmarshal([]byte(first[0].data), &delta))
+	assert.Equal(t, "r06", delta.Rows[0].Group)
+
+	gpu := &v1alpha1.RolloutPolicy{}
+	require.NoError(t, api.Get(t.Context(), client.ObjectKey{Name: "gpu"}, gpu))
+	gpu.Spec.TopologyBudgets[0].TopologyKey = "pool"
+	require.NoError(t, api.Update(t.Context(), gpu))
+	said := events(t, stream, "summary", func(data string) bool { return strings.Contains(data, `"rack":"pool"`) })
+	for _, e := range said {
+		if e.name == "nodes" {
+			delta = view.Delta{}
+			require.NoError(t, json.Unmarshal([]byte(e.data), &delta))
+		}
+	}
+	require.Len(t, delta.Rows, 96)
+	assert.Equal(t, "edge", delta.Rows[0].Group)
+}
+
 func TestAPageThatGoesAwayLeavesNothing(t *testing.T) {
 	api := inMemory(t, fleet(time.Now(), 24))
 	address, stop := serve(t, api, time.Now)
