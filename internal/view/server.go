@@ -211,7 +211,7 @@ func (s *server) running(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) node(w http.ResponseWriter, r *http.Request) {
-	page, err := readNode(r.Context(), s.API, r.FormValue("name"), s.picture().standings)
+	page, err := readNode(r.Context(), s.API, r.FormValue("name"), s.picture())
 	if err == nil {
 		aim(page.Next, s.Flags)
 	}

@@ -16,7 +16,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
@@ -184,7 +186,8 @@ func TestAPageThatGoesAwayLeavesNothing(t *testing.T) {
 }
 
 func TestThePageOfANodeAndOfAVersion(t *testing.T) {
-	address, stop := serve(t, inMemory(t, fleet(time.Now(), 96)), time.Now)
+	api := inMemory(t, fleet(time.Now(), 96))
+	address, stop := serve(t, api, time.Now)
 	defer stop()
 	b := browse(t, address)
 	var n view.Node
@@ -196,6 +199,10 @@ func TestThePageOfANodeAndOfAVersion(t *testing.T) {
 	assert.Equal(t, "kubectl firmware --context=production retry gpu-008", n.Next[0].Typed)
 	assert.Equal(t, "fleet/nic", n.Devices[7].By)
 	assert.Equal(t, v1alpha1.PositionBehind, n.Devices[7].Position)
+	require.NoError(t, api.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new-1"}}))
+	require.Eventually(t, func() bool { status, _ = b.read(t, "/api/node?name=new-1", &n); return status == http.StatusOK }, time.Minute, 10*time.Millisecond)
+	assert.Contains(t, n.Says, "Nothing has looked at this node yet.")
+	assert.Equal(t, "kubectl --context=production get pods -A -o wide -l app.kubernetes.io/name=node-firmware-operator,app.kubernetes.io/component=daemon --field-selector spec.nodeName=new-1", n.Next[0].Typed)
 	status, text = b.read(t, "/api/node?name=none", nil)
 	assert.Equal(t, http.StatusNotFound, status)
 	assert.Contains(t, text, "explained: ")
