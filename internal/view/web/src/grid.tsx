@@ -26,7 +26,7 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
   const [text, setText] = useState("");
   const [at, setAt] = useState("");
   const [entry, setEntry] = useState("");
-  const among = useRunning(query);
+  const { asked, among, wrong } = useRunning(query);
   const search = useRef<HTMLInputElement>(null);
   useEffect(() => {
     const key = (e: KeyboardEvent) => {
@@ -46,7 +46,7 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
   for (const name of fleet.order) {
     const row = fleet.rows.get(name)!;
     counts.set(row.state, (counts.get(row.state) ?? 0) + 1);
-    if (!isChosen(row, words, only, among)) continue;
+    if (asked && !among || !isChosen(row, words, only, among)) continue;
     shown++;
     const of = groupOf(row, by);
     const group = groups.get(of);
@@ -66,9 +66,9 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
       <h1 class="hidden">Nodes</h1>
       <div class="bar">
         <div class="legend" role="group" aria-label="Only nodes that are">
-          {states.filter((s) => counts.get(s.state)).map((s) => (
+          {states.filter((s) => counts.get(s.state) || only === s.state).map((s) => (
             <button type="button" key={s.state} aria-pressed={only === s.state} onClick={() => setOnly(only === s.state ? null : s.state)}>
-              <i class={"tile s-" + s.state} aria-hidden="true">{s.letter}</i><b>{counts.get(s.state)!.toLocaleString("en")}</b> {s.name}
+              <i class={"tile s-" + s.state} aria-hidden="true">{s.letter}</i><b>{(counts.get(s.state) ?? 0).toLocaleString("en")}</b> {s.name}
             </button>
           ))}
         </div>
@@ -83,8 +83,9 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
           <input ref={search} type="search" placeholder="Find nodes  /" aria-label="Find nodes" value={text} onInput={(e) => setText(e.currentTarget.value)} />
         </div>
       </div>
-      {among && <p class="note">{plural(among.size, "node runs", "nodes run")} {query.get("version")} on {query.get("model")}. <a href="#/">Show all</a></p>}
-      {shown === 0 && <p class="empty">{fleet.rows.size === 0 ? "The cluster has no nodes." : "No node is like that."}</p>}
+      {asked && <p class={"note" + (wrong ? " bad" : "")}>{wrong ? `Which nodes run ${query.get("version")} cannot be read: ${wrong}`
+        : among ? `${plural(among.size, "node runs", "nodes run")} ${query.get("version")} on ${query.get("model")}.` : `Reading which nodes run ${query.get("version")} on ${query.get("model")} …`} <a href="#/">Show all</a></p>}
+      {shown === 0 && !(asked && !among) && <p class="empty">{fleet.rows.size === 0 ? "The cluster has no nodes." : "No node is like that."}</p>}
       <div class={"groups size-" + size} onKeyDown={move} onFocusIn={(e) => { setAt(nameOf(e.target)); setEntry(nameOf(e.target)); }} onMouseOver={(e) => setAt(nameOf(e.target) || at)}>
         {names.map((n) => <Group key={n} name={n} rows={groups.get(n)!} large={size === "large"} tab={groups.get(n)!.find((r) => r.name === tab)?.name ?? ""} />)}
       </div>
@@ -101,18 +102,23 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
 const short = (label: string) => label.slice(label.lastIndexOf("/") + 1);
 const nameOf = (t: EventTarget | null) => (t instanceof Element && t.closest<HTMLElement>("a.cell")?.dataset.n) || "";
 
-// useRunning are the nodes that the address asks for by what their devices run.
-function useRunning(query: URLSearchParams): Set<string> | null {
+interface Running { asked: string; among: Set<string> | null; wrong: string }
+
+// useRunning are the nodes that the address asks for by what their devices run; asked is empty where it asks for none, and among is null until they are known.
+function useRunning(query: URLSearchParams): Running {
   const asked = query.has("version") ? query.toString() : "";
-  const [names, set] = useState<{ asked: string; names: Set<string> } | null>(null);
+  const [known, set] = useState<Running>({ asked: "", among: null, wrong: "" });
   const versions = fleet.versions;
+  const up = !fleet.gone;
   useEffect(() => {
-    if (!asked) return;
+    if (!asked || !up) return;
     const stop = new AbortController();
-    read<string[]>("/api/running?" + asked, stop.signal).then((n) => set({ asked, names: new Set(n) }), () => {});
+    read<string[]>("/api/running?" + asked, stop.signal).then(
+      (n) => set({ asked, among: new Set(n), wrong: "" }),
+      (e: Error) => { if (!stop.signal.aborted) set((was) => ({ asked, among: was.asked === asked ? was.among : null, wrong: e.message })); });
     return () => stop.abort();
-  }, [asked, versions]);
-  return useMemo(() => (names && names.asked === asked ? names.names : null), [names, asked]);
+  }, [asked, versions, up]);
+  return useMemo(() => (known.asked === asked ? known : { asked, among: null, wrong: "" }), [known, asked]);
 }
 
 // move walks over the cells with the arrow keys.

@@ -111,10 +111,33 @@ async function pages() {
   await page.waitForSelector("text=nodes run 28.39.2048");
   assert.ok((await page.locator("a.cell").count()) < 96);
   await page.click("text=Show all");
+  {
+    const page = await (await browser.newContext()).newPage();
+    let answer;
+    await page.route("**/api/running?*", (r) => { answer = r; });
+    await page.goto(url);
+    await page.waitForSelector("a.cell");
+    await page.evaluate(() => { location.hash = "#/?class=NIC&model=ConnectX-7&version=28.39.2048"; });
+    await page.waitForSelector("text=Reading which nodes run 28.39.2048 on ConnectX-7 …");
+    assert.equal(await page.locator("a.cell").count(), 0, "others are shown meanwhile");
+    await answer.fulfill({ status: 502, body: "it is away" });
+    await page.waitForSelector("text=Which nodes run 28.39.2048 cannot be read: it is away");
+    await page.click("text=Show all");
+    await page.waitForSelector("a.cell");
+  }
 
   // What changes is shown without being asked for, on the page of the node too.
   await hold("edge-096");
   await page.waitForSelector("a.cell.s-held[data-n=edge-096]");
+
+  // The filter that is on can be put off, though no node is like that any more.
+  await page.click(".legend button:has-text('silent')");
+  await page.waitForFunction(() => document.querySelectorAll("a.cell").length === 1);
+  await hold("gpu-036");
+  await page.waitForSelector("text=No node is like that.");
+  await page.click(".legend button[aria-pressed=true]:has-text('0 silent')");
+  await page.waitForFunction(() => document.querySelectorAll("a.cell").length === 96);
+
   await page.selectOption("select", "model");
   await page.waitForSelector(".group >> text=HPE ProLiant DL360 Gen11");
   await page.selectOption("select", "label:topology.kubernetes.io/zone");
