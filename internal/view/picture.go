@@ -29,6 +29,7 @@ type Objects struct {
 	Jobs        []*v1alpha1.FirmwareJob
 	Policies    []*v1alpha1.RolloutPolicy
 	Templates   []*v1alpha1.FirmwareTemplate
+	Settings    []*v1alpha1.ConfigurationTemplate
 	Sources     []*v1alpha1.FirmwareSource
 	Catalogs    []*v1alpha1.FirmwareCatalog
 	Quarantines []*v1alpha1.FirmwareQuarantine
@@ -40,6 +41,7 @@ func (o *Objects) sort() {
 	byName(o.Jobs)
 	byName(o.Policies)
 	byName(o.Templates)
+	byName(o.Settings)
 	byName(o.Sources)
 	byName(o.Catalogs)
 	byName(o.Quarantines)
@@ -367,7 +369,7 @@ func drawNeeds(o *Objects, pools []Pool) []Need {
 			l.add("policy", policy.Name, *c, mostNeeds)
 		}
 	}
-	fleet := explain.Fleet{Policies: o.Policies, Quarantines: o.Quarantines, Nodes: o.Firmware, Sources: o.Sources, Templates: o.Templates, Catalogs: o.Catalogs}
+	fleet := explain.Fleet{Policies: o.Policies, Quarantines: o.Quarantines, Nodes: o.Firmware, Sources: o.Sources, Templates: o.Templates, Settings: o.Settings, Catalogs: o.Catalogs}
 	for _, n := range fleet.Needs() {
 		l.add(n.Kind, n.Name, n.Condition, mostNeeds)
 	}

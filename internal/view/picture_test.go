@@ -134,6 +134,7 @@ func TestWhatIsStuckHasItsNextCommand(t *testing.T) {
 			{"To see what led there", "kubectl firmware why node/gpu-008"}},
 	}, needs["node/gpu-008"])
 	assert.Equal(t, "kubectl firmware resume storage", needs["policy/storage"].Next[0].Typed)
+	assert.Equal(t, "kubectl firmware why settings/tuning", needs["settings/tuning"].Next[1].Typed)
 	conflict := needs["device/storage-052-nic0"]
 	assert.Equal(t, "kubectl edit fwt lab", conflict.Next[0].Typed)
 	assert.Equal(t, []string{"storage-076-nic0"}, conflict.Same, "of devices of which the same is said, one is shown")

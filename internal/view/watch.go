@@ -27,7 +27,8 @@ func watched() []kind {
 	return []kind{
 		{&corev1.Node{}, &corev1.NodeList{}}, {&v1alpha1.NodeFirmware{}, &v1alpha1.NodeFirmwareList{}}, {&v1alpha1.NodeDevice{}, &v1alpha1.NodeDeviceList{}},
 		{&v1alpha1.FirmwareJob{}, &v1alpha1.FirmwareJobList{}}, {&v1alpha1.RolloutPolicy{}, &v1alpha1.RolloutPolicyList{}},
-		{&v1alpha1.FirmwareTemplate{}, &v1alpha1.FirmwareTemplateList{}}, {&v1alpha1.FirmwareSource{}, &v1alpha1.FirmwareSourceList{}},
+		{&v1alpha1.FirmwareTemplate{}, &v1alpha1.FirmwareTemplateList{}}, {&v1alpha1.ConfigurationTemplate{}, &v1alpha1.ConfigurationTemplateList{}},
+		{&v1alpha1.FirmwareSource{}, &v1alpha1.FirmwareSourceList{}},
 		{&v1alpha1.FirmwareCatalog{}, &v1alpha1.FirmwareCatalogList{}}, {&v1alpha1.FirmwareQuarantine{}, &v1alpha1.FirmwareQuarantineList{}},
 	}
 }
@@ -175,6 +176,8 @@ func (c *cluster) objects() *Objects {
 				out.Policies = append(out.Policies, o)
 			case *v1alpha1.FirmwareTemplate:
 				out.Templates = append(out.Templates, o)
+			case *v1alpha1.ConfigurationTemplate:
+				out.Settings = append(out.Settings, o)
 			case *v1alpha1.FirmwareSource:
 				out.Sources = append(out.Sources, o)
 			case *v1alpha1.FirmwareCatalog:
