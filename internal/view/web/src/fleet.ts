@@ -20,7 +20,7 @@ export const fleet = {
 let changed: () => void = () => {};
 export function onChange(f: () => void): void { changed = f; }
 
-// The token comes with the address, and stays in this tab: out of the address, so that it is in no history.
+// The token comes with the address, and stays in this tab: out of the address, so that it is not copied with it.
 function token(): string {
   const given = /^#token=([A-Z0-9]+)$/i.exec(location.hash);
   if (given?.[1]) {
