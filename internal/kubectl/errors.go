@@ -67,14 +67,19 @@ func (s *session) cluster() string {
 	if s.config != nil {
 		server = "the cluster at " + s.config.Host
 	}
-	raw, err := s.flags.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return server
-	}
-	if at := cmp.Or(*s.flags.Context, raw.CurrentContext); at != "" {
+	if at := s.context(); at != "" {
 		server += fmt.Sprintf(" (context %s)", at)
 	}
 	return server
+}
+
+// context is the name of the context that is used; empty where there is none.
+func (s *session) context() string {
+	raw, err := s.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return ""
+	}
+	return cmp.Or(*s.flags.Context, raw.CurrentContext)
 }
 
 // refusal is what the authorizer of the API server says.

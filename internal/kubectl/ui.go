@@ -1,11 +1,17 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,7 +43,7 @@ func (s *session) uiCommand() *cobra.Command {
 		debug.SetGCPercent(50) // a fleet of thousands is a lot of memory for a command, and a little time
 		s.say("Reading the fleet of %s …", s.cluster())
 		return view.Serve(c.Context(), view.Options{
-			API: api, Port: port, Explain: s.explain, Now: s.now,
+			API: api, Cluster: cmp.Or(s.context(), s.config.Host), Flags: leading(c.Flags()), Port: port, Explain: s.explain, Now: s.now,
 			Forecast: func(ctx context.Context) (*forecast.Forecast, error) {
 				facts, err := gatherPlan(ctx, s.api, s.now())
 				if err != nil {
@@ -66,4 +72,41 @@ func (s *session) follow() (client.WithWatch, error) {
 	config := rest.CopyConfig(s.config)
 	config.Timeout = 0
 	return client.NewWithWatch(config, client.Options{Scheme: kinds})
+}
+
+// wherever are the flags that say which cluster is meant, and as whom. A token or a password is shown to nobody.
+var wherever = []string{"as", "as-group", "as-uid", "as-user-extra", "certificate-authority", "client-certificate", "client-key", "cluster", "context", "insecure-skip-tls-verify", "kubeconfig", "server", "tls-server-name", "user"}
+
+// files are those of them that name a file.
+var files = []string{"certificate-authority", "client-certificate", "client-key", "kubeconfig"}
+
+// leading are those of the flags that were given with which another command reaches the same cluster as the same person, as a shell takes them.
+func leading(flags *pflag.FlagSet) string {
+	var out []string
+	flags.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(wherever, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if all, is := f.Value.(pflag.SliceValue); is {
+			values = all.GetSlice()
+		}
+		for _, v := range values {
+			if path, err := filepath.Abs(v); err == nil && v != "" && slices.Contains(files, f.Name) { // the command is pasted anywhere
+				v = path
+			}
+			out = append(out, "--"+f.Name+"="+shellQuoted(v))
+		}
+	})
+	return strings.Join(out, " ")
+}
+
+var unquoted = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellQuoted is the text as one word of a shell.
+func shellQuoted(text string) string {
+	if unquoted.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -69,7 +69,7 @@ func TestTheViewOfARealAPIServer(t *testing.T) {
 	var n view.Node
 	require.NoError(t, json.NewDecoder(answer.Body).Decode(&n))
 	require.NoError(t, answer.Body.Close())
-	assert.Equal(t, "kubectl firmware retry gpu-2", n.Next[0].Typed)
+	assert.Equal(t, "kubectl firmware --kubeconfig="+access+" retry gpu-2", n.Next[0].Typed)
 	answer = ask("/api/forecast")
 	assert.Equal(t, http.StatusOK, answer.StatusCode)
 	require.NoError(t, answer.Body.Close())
@@ -88,6 +88,7 @@ func TestTheViewOfARealAPIServer(t *testing.T) {
 		t.Fatalf("the stream ended without %s: %v", part, told.Err())
 	}
 	until(`"name":"gpu-2","state":"held"`)
+	until(`"cluster":"lab"`)
 	held := &v1alpha1.NodeFirmware{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: "gpu-2"}, held))
 	held.Status.HeldBy = ""

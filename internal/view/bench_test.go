@@ -39,6 +39,8 @@ func held(objects []client.Object) *view.Objects {
 			out.Policies = append(out.Policies, o)
 		case *v1alpha1.FirmwareTemplate:
 			out.Templates = append(out.Templates, o)
+		case *v1alpha1.ConfigurationTemplate:
+			out.Settings = append(out.Settings, o)
 		case *v1alpha1.FirmwareSource:
 			out.Sources = append(out.Sources, o)
 		case *v1alpha1.FirmwareCatalog:

@@ -30,7 +30,7 @@ func serve(t testing.TB, api client.WithWatch, now func() time.Time) (url string
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		ended <- view.Serve(ctx, view.Options{
-			API: api, Now: now, Explain: func(err error) string { return "explained: " + err.Error() },
+			API: api, Cluster: "production", Flags: "--context=production", Now: now, Explain: func(err error) string { return "explained: " + err.Error() },
 			Forecast: func(context.Context) (*forecast.Forecast, error) { return played(now()), nil }, Ready: func(url string) { ready <- url },
 		})
 	}()

@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -32,24 +33,28 @@ type Outage struct {
 
 // told is what one page was sent. The first it is sent is everything.
 type told struct {
+	// label is the one that the page groups by; empty for that of the racks, whichever it is then.
 	label string
+	// by is the label that the rows were sent with.
+	by    string
 	rows  map[string]*Row
 	parts map[string][]byte
 }
 
-// differs reports whether a page would show the rows otherwise.
-func (t *told) differs(a, b *Row) bool {
+// differs reports whether a page would show the row otherwise than what it was told, grouped by the label.
+func (t *told) differs(a, b *Row, label string) bool {
 	return a == nil || a.State != b.State || a.Reason != b.Reason || a.Says != b.Says || a.Pool != b.Pool || a.Model != b.Model || a.Job != b.Job || a.Over != b.Over ||
-		a.Steps != b.Steps || a.Version != b.Version || a.labels[t.label] != b.labels[t.label]
+		a.Steps != b.Steps || a.Version != b.Version || a.labels[t.by] != b.labels[label]
 }
 
 // next are the events that bring the page from what it was told to the picture; none where nothing is new.
 func (t *told) next(p *Picture, outage Outage) (events []byte, err error) {
 	var out bytes.Buffer
 	d := Delta{Rows: []Grouped{}}
+	label := cmp.Or(t.label, p.Rack)
 	for name, row := range p.Rows {
-		if t.differs(t.rows[name], row) {
-			d.Rows = append(d.Rows, Grouped{row, row.labels[t.label]})
+		if t.differs(t.rows[name], row, label) {
+			d.Rows = append(d.Rows, Grouped{row, row.labels[label]})
 		}
 	}
 	for name := range t.rows {
@@ -62,7 +67,7 @@ func (t *told) next(p *Picture, outage Outage) (events []byte, err error) {
 	if t.parts == nil || len(d.Rows)+len(d.Gone) > 0 {
 		err = write(&out, "nodes", d)
 	}
-	t.rows = p.Rows
+	t.rows, t.by = p.Rows, label
 	if t.parts == nil {
 		t.parts = map[string][]byte{}
 	}

@@ -252,6 +252,8 @@ func (p *plant) rest(nodes int) {
 	p.add(storage)
 	p.add(&v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy, Generation: 1}, Spec: v1alpha1.RolloutPolicySpec{State: v1alpha1.RolloutActive},
 		Status: v1alpha1.RolloutPolicyStatus{ObservedGeneration: 1, Nodes: &v1alpha1.RolloutNodes{Selected: int32(nodes / 6), Budget: 1}, Conditions: []metav1.Condition{condition(p.now, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "No node of the pool has anything to do.")}}})
+	p.add(&v1alpha1.ConfigurationTemplate{ObjectMeta: metav1.ObjectMeta{Name: "tuning"}, Status: v1alpha1.TemplateStatus{Conditions: []metav1.Condition{
+		condition(p.now.Add(-26*time.Hour), v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonNoMatch, "The rule vfs matches no device. To correct it: "+wayout.Edit("fct", "tuning"))}}})
 	p.add(&v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "connectx-7"}, Status: v1alpha1.FirmwareSourceStatus{Conditions: []metav1.Condition{condition(p.now, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "1 image is in store.")}}})
 	for i, m := range machines {
 		machine, _ := v1alpha1.CatalogOf(m.vendor, m.model)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -83,10 +84,13 @@ type Update struct {
 	To     string `json:"to,omitempty"`
 }
 
-// readNode asks the API server for all of a node.
-func readNode(ctx context.Context, api client.Reader, name string, standings *explain.Standings) (*Node, error) {
+// readNode asks the API server for all of a node of the picture.
+func readNode(ctx context.Context, api client.Reader, name string, p *Picture) (*Node, error) {
 	n := &v1alpha1.NodeFirmware{}
-	if err := api.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
+	switch err := api.Get(ctx, client.ObjectKey{Name: name}, n); {
+	case apierrors.IsNotFound(err) && p.Rows[name] != nil:
+		return unseen(name), nil
+	case err != nil:
 		return nil, err
 	}
 	g := &explain.Gathering{Ctx: ctx, API: api}
@@ -96,7 +100,16 @@ func readNode(ctx context.Context, api client.Reader, name string, standings *ex
 	if g.Err != nil {
 		return nil, g.Err
 	}
-	return drawNode(n, devices, jobs, why, standings), nil
+	return drawNode(n, devices, jobs, why, p.standings), nil
+}
+
+// unseen is the page of a node of the cluster that has no NodeFirmware.
+func unseen(name string) *Node {
+	return &Node{
+		Name: name, Reason: explain.Deciding(nil).Reason, Chain: []Link{}, Devices: []Device{}, Jobs: []Job{}, Job: -1,
+		Says: "Nothing has looked at this node yet. Where no pod of the daemon is on it, the DaemonSet does not want it: look at its node selector and tolerations.",
+		Next: []Command{{"To see whether the DaemonSet has a pod there", wayout.DaemonPod(name)}},
+	}
 }
 
 func drawNode(n *v1alpha1.NodeFirmware, devices []*v1alpha1.NodeDevice, jobs []*v1alpha1.FirmwareJob, why *explain.Explanation, standings *explain.Standings) *Node {

@@ -29,6 +29,7 @@ type Objects struct {
 	Jobs        []*v1alpha1.FirmwareJob
 	Policies    []*v1alpha1.RolloutPolicy
 	Templates   []*v1alpha1.FirmwareTemplate
+	Settings    []*v1alpha1.ConfigurationTemplate
 	Sources     []*v1alpha1.FirmwareSource
 	Catalogs    []*v1alpha1.FirmwareCatalog
 	Quarantines []*v1alpha1.FirmwareQuarantine
@@ -40,6 +41,7 @@ func (o *Objects) sort() {
 	byName(o.Jobs)
 	byName(o.Policies)
 	byName(o.Templates)
+	byName(o.Settings)
 	byName(o.Sources)
 	byName(o.Catalogs)
 	byName(o.Quarantines)
@@ -86,7 +88,9 @@ type Picture struct {
 
 // Summary is the fleet in numbers.
 type Summary struct {
-	Devices int `json:"devices"`
+	// Cluster is how a person calls it.
+	Cluster string `json:"cluster"`
+	Devices int    `json:"devices"`
 	// Labels are those by which nodes can be grouped. Rack is the one that budgets use, or else that of the zone; empty where no node has it.
 	Labels []string `json:"labels"`
 	Rack   string   `json:"rack"`
@@ -105,7 +109,7 @@ type Row struct {
 	// Steps that are over, of all of those of the job at work.
 	Over  int `json:"over,omitempty"`
 	Steps int `json:"steps,omitempty"`
-	// Version changes with every object of the node.
+	// Version changes with every object of the node, but for the Node itself, of which the page of a node shows nothing.
 	Version string `json:"version"`
 
 	labels map[string]string
@@ -114,9 +118,10 @@ type Row struct {
 
 // Model is what the devices of a model run.
 type Model struct {
-	Class  v1alpha1.DeviceClass `json:"class"`
-	Model  string               `json:"model"`
-	Newest string               `json:"newest,omitempty"`
+	Class v1alpha1.DeviceClass `json:"class"`
+	Model string               `json:"model"`
+	// Newest are the newest versions that are offered, in order: the catalogs of two machine models may offer different ones.
+	Newest []string `json:"newest,omitempty"`
 	// Running are the versions, the most frequent ones first.
 	Running []Running `json:"running"`
 }
@@ -144,8 +149,10 @@ type Need struct {
 	Since metav1.Time `json:"since"`
 	// Next are the commands, by purpose.
 	Next []Command `json:"next"`
-	// More counts the others of which the same is to be said.
-	More int `json:"more,omitempty"`
+	// Same are others of which the same is said, commands and all, each with its own name.
+	Same []string `json:"same,omitempty"`
+	// Others are, with the first of a kind with a reason, those for which there is no room: each says something of its own.
+	Others []string `json:"others,omitempty"`
 }
 
 // Command is what a person types, and what for.
@@ -154,7 +161,7 @@ type Command struct {
 	Typed   string `json:"typed"`
 }
 
-// mostNeeds bounds what is listed of one kind with one reason. Who has as many looks at the first, and at what they have in common.
+// mostNeeds bounds what is listed in full of one kind with one reason. Of the others there are the names.
 const mostNeeds = 50
 
 // Draw makes the picture of the objects. They are not changed.
@@ -177,7 +184,6 @@ func Draw(o *Objects, now time.Time) *Picture {
 		if chosen := schedule.Chosen(policies, n.Labels); len(chosen) > 0 {
 			r.Pool = slices.Min(chosen)
 		}
-		r.note(n.Name, n.ResourceVersion)
 	}
 	jobs := map[string][]*v1alpha1.FirmwareJob{}
 	for _, j := range o.Jobs {
@@ -201,7 +207,7 @@ func Draw(o *Objects, now time.Time) *Picture {
 	p.chooseLabels(o)
 	p.Pools = drawPools(o.Policies, p.Rows, now)
 	p.Versions = drawVersions(o.Devices, p.standings)
-	p.Needs = drawNeeds(o)
+	p.Needs = drawNeeds(o, p.Pools)
 	return p
 }
 
@@ -301,11 +307,13 @@ func drawVersions(devices []*v1alpha1.NodeDevice, standings *explain.Standings) 
 		version string
 		stands  *v1alpha1.CatalogRunning
 	}
-	counts, nodes, newest := map[running]int{}, map[running][]string{}, map[key]string{}
+	counts, nodes, newest := map[running]int{}, map[running][]string{}, map[key][]string{}
 	for _, d := range devices {
 		component, stands := standings.Of(d)
 		k := key{d.Status.Class, cmp.Or(d.Status.Model, d.Status.PCIID, string(d.Status.Class))}
-		newest[k] = cmp.Or(newest[k], explain.Newest(component))
+		if v := explain.Newest(component); v != "" && !slices.Contains(newest[k], v) {
+			newest[k] = append(newest[k], v)
+		}
 		r := running{k, cmp.Or(d.Status.Running(), v1alpha1.UnknownVersion), stands}
 		counts[r]++
 		if all := nodes[r]; len(all) == 0 || all[len(all)-1] != d.Spec.NodeName {
@@ -315,7 +323,7 @@ func drawVersions(devices []*v1alpha1.NodeDevice, standings *explain.Standings) 
 	models := map[key]*Model{}
 	for r, n := range counts {
 		if models[r.key] == nil {
-			models[r.key] = &Model{Class: r.class, Model: r.model, Newest: newest[r.key]}
+			models[r.key] = &Model{Class: r.class, Model: r.model, Newest: slices.Sorted(slices.Values(newest[r.key]))}
 		}
 		models[r.key].count(r.version, r.stands, n, nodes[r])
 	}
@@ -352,32 +360,23 @@ func (m *Model) count(version string, stands *v1alpha1.CatalogRunning, devices i
 	m.Running[at].names = append(m.Running[at].names, nodes...)
 }
 
-// drawNeeds lists what needs a person: what status lists, the devices that get nothing, and the jobs that wait for somebody.
-func drawNeeds(o *Objects) []Need {
-	out := []Need{}
-	first, alike := map[[2]string]int{}, map[[2]string]int{}
-	add := func(kind, name string, c metav1.Condition, most int) {
-		key := [2]string{kind, c.Reason}
-		if alike[key]++; alike[key] > most {
-			out[first[key]].More++
-			return
+// drawNeeds lists what needs a person: what status lists, the pools that a person stopped though nodes wait, the devices that get nothing, and the
+// jobs that wait for somebody.
+func drawNeeds(o *Objects, pools []Pool) []Need {
+	l := &needs{all: []Need{}, first: map[string]int{}, alike: map[string]int{}, of: map[[2]string]int{}, listed: map[[2]string]int{}}
+	for i, policy := range o.Policies {
+		if c := stoppedBy(policy); c != nil && pools[i].Counts[Waiting]+pools[i].Counts[Pending] > 0 {
+			l.add("policy", policy.Name, *c, mostNeeds)
 		}
-		if alike[key] == 1 {
-			first[key] = len(out)
-		}
-		n := Need{Kind: kind, Name: name, Reason: c.Reason, Since: c.LastTransitionTime}
-		n.Says, n.Next = said(c.Message)
-		n.Next = append(n.Next, Command{"To see what led there", "kubectl firmware why " + kind + "/" + name})
-		out = append(out, n)
 	}
-	fleet := explain.Fleet{Policies: o.Policies, Quarantines: o.Quarantines, Nodes: o.Firmware, Sources: o.Sources, Templates: o.Templates, Catalogs: o.Catalogs}
+	fleet := explain.Fleet{Policies: o.Policies, Quarantines: o.Quarantines, Nodes: o.Firmware, Sources: o.Sources, Templates: o.Templates, Settings: o.Settings, Catalogs: o.Catalogs}
 	for _, n := range fleet.Needs() {
-		add(n.Kind, n.Name, n.Condition, mostNeeds)
+		l.add(n.Kind, n.Name, n.Condition, mostNeeds)
 	}
 	for _, j := range o.Jobs {
 		c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted)
 		if c != nil && !j.Ended() && !j.MayBegin() && !schedule.Reason(c.Reason).GoesOn() {
-			add("job", j.Name, *c, 1)
+			l.add("job", j.Name, *c, 1)
 		}
 	}
 	var concerned []*v1alpha1.NodeDevice
@@ -388,9 +387,55 @@ func drawNeeds(o *Objects) []Need {
 	}
 	byName(concerned)
 	for _, d := range concerned {
-		add("device", d.Name, *ofDevice(d), 1)
+		l.add("device", d.Name, *ofDevice(d), 1)
 	}
-	return out
+	return l.all
+}
+
+// needs is the list as it grows.
+type needs struct {
+	all []Need
+	// first is the place of the first of which something is said, and alike counts all of them.
+	first, alike map[string]int
+	// of is the place of the first of a kind with a reason, and listed counts those that are listed in full.
+	of, listed map[[2]string]int
+}
+
+// add lists an object. Of those of which the same is said, but for their own names, so many are listed in full.
+func (l *needs) add(kind, name string, c metav1.Condition, most int) {
+	key, of := strings.Join([]string{kind, c.Reason, strings.ReplaceAll(c.Message, name, "\x00")}, "\x00"), [2]string{kind, c.Reason}
+	l.alike[key]++
+	at, has := l.first[key]
+	switch {
+	case has && l.alike[key] > most:
+		l.all[at].Same = append(l.all[at].Same, name)
+		return
+	case l.listed[of] == mostNeeds:
+		l.all[l.of[of]].Others = append(l.all[l.of[of]].Others, name)
+		return
+	}
+	if !has {
+		l.first[key] = len(l.all)
+	}
+	if l.listed[of]++; l.listed[of] == 1 {
+		l.of[of] = len(l.all)
+	}
+	n := Need{Kind: kind, Name: name, Reason: c.Reason, Since: c.LastTransitionTime}
+	n.Says, n.Next = said(c.Message)
+	n.Next = append(n.Next, Command{"To see what led there", "kubectl firmware why " + kind + "/" + name})
+	l.all = append(l.all, n)
+}
+
+// stoppedBy is the condition by which a policy says that a person paused or aborted it; nil where it says something else, or needs a person anyway.
+func stoppedBy(p *v1alpha1.RolloutPolicy) *metav1.Condition {
+	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || p.Spec.State == v1alpha1.RolloutActive || explain.Concern(p.Status.Conditions) != nil {
+		return nil
+	}
+	if ready.Reason != v1alpha1.ReasonPaused && ready.Reason != v1alpha1.ReasonAborted {
+		return nil
+	}
+	return ready
 }
 
 // said is what a message says, and the commands that it names.
@@ -401,4 +446,23 @@ func said(message string) (says string, next []Command) {
 		next = append(next, Command{cmp.Or(w.Purpose, "To change it"), w.Typed()})
 	}
 	return text.Clip(says, 2000), next
+}
+
+// aim leads all commands to the cluster of the picture.
+func (p *Picture) aim(flags string) {
+	for _, pool := range p.Pools {
+		aim(pool.Next, flags)
+		for _, r := range pool.Rollouts {
+			aim(r.Next, flags)
+		}
+	}
+	for _, n := range p.Needs {
+		aim(n.Next, flags)
+	}
+}
+
+func aim(commands []Command, flags string) {
+	for i := range commands {
+		commands[i].Typed = wayout.At(flags, commands[i].Typed)
+	}
 }

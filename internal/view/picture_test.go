@@ -84,7 +84,7 @@ func TestAFleetInTheMiddleOfARollout(t *testing.T) {
 		}
 	}
 	require.Len(t, nic.Running, 2)
-	assert.Equal(t, "28.43.1014", nic.Newest)
+	assert.Equal(t, []string{"28.43.1014"}, nic.Newest)
 	devices := 0
 	for _, r := range nic.Running {
 		devices += r.Devices
@@ -134,9 +134,10 @@ func TestWhatIsStuckHasItsNextCommand(t *testing.T) {
 			{"To see what led there", "kubectl firmware why node/gpu-008"}},
 	}, needs["node/gpu-008"])
 	assert.Equal(t, "kubectl firmware resume storage", needs["policy/storage"].Next[0].Typed)
+	assert.Equal(t, "kubectl firmware why settings/tuning", needs["settings/tuning"].Next[1].Typed)
 	conflict := needs["device/storage-052-nic0"]
 	assert.Equal(t, "kubectl edit fwt lab", conflict.Next[0].Typed)
-	assert.Equal(t, 1, conflict.More, "of devices of which the same is said, one is shown")
+	assert.Equal(t, []string{"storage-076-nic0"}, conflict.Same, "of devices of which the same is said, one is shown")
 	for of := range needs {
 		assert.NotContains(t, of, "job/", "a job that waits for its wave needs nobody")
 	}
@@ -151,13 +152,77 @@ func TestAJobThatWaitsForAPersonIsStuck(t *testing.T) {
 	needs := view.Draw(o, at).Needs
 	require.Len(t, needs, 1)
 	assert.Equal(t, "j0", needs[0].Name)
-	assert.Equal(t, 2, needs[0].More)
+	assert.Equal(t, []string{"j1", "j2"}, needs[0].Same)
+}
+
+// What another object says, or another command, is no more of the same; and no name is left out.
+func TestOnlyOfWhatSaysTheSameIsOneShown(t *testing.T) {
+	o := &view.Objects{}
+	add := func(name, message string) {
+		o.Devices = append(o.Devices, &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n"},
+			Status: v1alpha1.NodeDeviceStatus{Conditions: []metav1.Condition{is(v1alpha1.ConditionConflict, v1alpha1.ReasonConflict, message)}}})
+	}
+	for _, name := range []string{"a", "b"} {
+		add("nic-"+name, "The rules of fleet and lab want nic-"+name+". To change one: kubectl edit fwt lab")
+		add("disk-"+name, "The rules of fleet and lab want disk-"+name+". To change one: kubectl edit fwt disks")
+	}
+	short := map[string][]string{}
+	for _, n := range view.Draw(o, at).Needs {
+		short[n.Name+": "+n.Next[0].Typed] = n.Same
+		assert.Empty(t, n.Others)
+	}
+	assert.Equal(t, map[string][]string{"nic-a: kubectl edit fwt lab": {"nic-b"}, "disk-a: kubectl edit fwt disks": {"disk-b"}}, short)
+
+	o = &view.Objects{}
+	for i := range 53 {
+		add(fmt.Sprintf("d%02d", i), fmt.Sprintf("Reason %d.", min(i, 51)))
+	}
+	all := view.Draw(o, at).Needs
+	require.Len(t, all, 50)
+	assert.Equal(t, []string{"d50", "d51", "d52"}, all[0].Others)
+	assert.Empty(t, all[0].Same)
+}
+
+func TestAPoolThatAPersonStoppedIsStuckWhileNodesWait(t *testing.T) {
+	pool := func(name, reason string, state v1alpha1.RolloutState, message string) *v1alpha1.RolloutPolicy {
+		return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.RolloutPolicySpec{State: state, NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": name}}},
+			Status: v1alpha1.RolloutPolicyStatus{Conditions: []metav1.Condition{isNot(v1alpha1.ConditionReady, reason, message+" "+wayout.State("rp", name, v1alpha1.RolloutActive))}}}
+	}
+	o := &view.Objects{Policies: []*v1alpha1.RolloutPolicy{
+		pool("aborted", v1alpha1.ReasonAborted, v1alpha1.RolloutAborted, "Aborted: nothing is queued for the pool. To start again:"),
+		pool("active", v1alpha1.ReasonPaused, v1alpha1.RolloutActive, "Paused: 1 job waits. To continue:"), // resumed, and the operator is yet to say so
+		pool("idle", v1alpha1.ReasonPaused, v1alpha1.RolloutPaused, "Paused; no node waits. To continue:"),
+		pool("paused", v1alpha1.ReasonPaused, v1alpha1.RolloutPaused, "Paused: 1 job waits. To continue:"),
+	}}
+	for _, name := range []string{"aborted", "active", "idle", "paused"} {
+		o.Nodes = append(o.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pool": name}}})
+		ready := isNot(v1alpha1.ConditionReady, v1alpha1.ReasonPending, "1 device is to be flashed.")
+		if name == "idle" {
+			ready = is(v1alpha1.ConditionReady, v1alpha1.ReasonUpToDate, "All run it.")
+		}
+		o.Firmware = append(o.Firmware, &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.NodeFirmwareStatus{Conditions: []metav1.Condition{ready}}})
+	}
+	o.Jobs = append(o.Jobs, &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "paused"},
+		Status: v1alpha1.FirmwareJobStatus{Conditions: []metav1.Condition{isNot(v1alpha1.ConditionAdmitted, v1alpha1.ReasonPaused, "Rollout policy paused is paused.")}}})
+	said := map[string]string{}
+	for _, n := range view.Draw(o, at).Needs {
+		said[n.Kind+"/"+n.Name] = n.Says + " " + n.Next[0].Typed
+	}
+	assert.Equal(t, map[string]string{
+		"policy/aborted": "Aborted: nothing is queued for the pool. kubectl firmware resume aborted",
+		"policy/paused":  "Paused: 1 job waits. kubectl firmware resume paused",
+	}, said)
 }
 
 // The picture is that of the objects, and neither of their order nor of who looks.
 func TestAPictureIsThatOfTheObjectsAlone(t *testing.T) {
-	objects := fleet(at, 96)
+	objects := append(fleet(at, 96), lab()...)
 	first := view.Draw(held(objects), at)
+	for _, m := range first.Versions {
+		if m.Model == "ConnectX-7" {
+			assert.Equal(t, []string{"28.43.1014", "28.44.1036"}, m.Newest, "each catalog offers another one")
+		}
+	}
 	other := held(objects)
 	for i, j := 0, len(other.Devices)-1; i < j; i, j = i+1, j-1 {
 		other.Devices[i], other.Devices[j] = other.Devices[j], other.Devices[i]
@@ -167,6 +232,17 @@ func TestAPictureIsThatOfTheObjectsAlone(t *testing.T) {
 	assert.Equal(t, first.Versions, second.Versions)
 	assert.Equal(t, first.Needs, second.Needs)
 	assert.Equal(t, first.Pools, second.Pools)
+}
+
+// lab is a node of another machine model, whose catalog offers another version for an adapter of the fleet.
+func lab() []client.Object {
+	machine, _ := v1alpha1.CatalogOf("Lab", "Bench")
+	c := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: machine.CatalogName()}}
+	c.Status.Components = []v1alpha1.CatalogComponent{{Class: v1alpha1.ClassNIC, Vendor: "Mellanox", Model: "ConnectX-7", PCIID: "15b3:1021", Versions: []v1alpha1.CatalogVersion{{Version: "28.44.1036"}}}}
+	n := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "lab-1"}, Status: v1alpha1.NodeFirmwareStatus{Machine: &v1alpha1.Machine{Vendor: "Lab", Model: "Bench"}}}
+	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "lab-1-nic0"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "lab-1"},
+		Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC, Vendor: "Mellanox", Model: "ConnectX-7", PCIID: "15b3:1021", Firmware: &v1alpha1.ObservedFirmware{Running: "28.39.2048"}}}
+	return []client.Object{c, n, d}
 }
 
 // What the watch keeps of an object is all that a picture is made from.

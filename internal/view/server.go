@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"embed"
@@ -29,6 +28,9 @@ var site embed.FS
 // Options are what the view needs of who starts it.
 type Options struct {
 	API client.WithWatch
+	// Cluster is how a person calls what is shown, and Flags lead a command there, as a shell takes them; empty for the current context.
+	Cluster string
+	Flags   string
 	// Port of loopback; 0 for any that is free.
 	Port int
 	// Explain says of an error of the API server what is wrong and what to do.
@@ -140,9 +142,14 @@ func (s *server) picture() *Picture {
 	defer s.mu.Unlock()
 	if s.drawn == nil {
 		s.drawn = Draw(s.cluster.objects(), s.Now())
+		s.drawn.Cluster = s.Cluster
+		s.drawn.aim(s.Flags)
 	}
 	return s.drawn
 }
+
+// beat is how long a stream is silent at most. A page that hears nothing for three of them takes what it shows for stale.
+const beat = 10 * time.Second
 
 // stream sends a page the picture, and then what changes in it, until the page goes away.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
@@ -156,26 +163,32 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		defer s.mu.Unlock()
 		delete(s.pages, page)
 	}()
-	p := s.picture()
-	t := &told{label: cmp.Or(r.FormValue("label"), p.Rack)}
+	t := &told{label: r.FormValue("label")}
 	w.Header().Set("Content-Type", "text/event-stream")
 	answer := http.NewResponseController(w)
+	idle := time.NewTicker(beat)
+	defer idle.Stop()
 	for {
+		said := []byte(":\n\n") // a comment: all is well, and nothing is new
 		select {
 		case <-r.Context().Done():
 			return
+		case <-idle.C:
 		case <-page:
+			since, failure := s.cluster.outage()
+			says := ""
+			if failure != nil {
+				says = s.Explain(failure)
+			}
+			var err error
+			if said, err = t.next(s.picture(), outageOf(since, says)); err != nil {
+				return
+			}
+			if len(said) > 0 {
+				idle.Reset(beat)
+			}
 		}
-		since, failure := s.cluster.outage()
-		says := ""
-		if failure != nil {
-			says = s.Explain(failure)
-		}
-		events, err := t.next(s.picture(), outageOf(since, says))
-		if err != nil {
-			return
-		}
-		if _, err := w.Write(events); err != nil {
+		if _, err := w.Write(said); err != nil {
 			return
 		}
 		if err := answer.Flush(); err != nil {
@@ -198,7 +211,10 @@ func (s *server) running(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) node(w http.ResponseWriter, r *http.Request) {
-	page, err := readNode(r.Context(), s.API, r.FormValue("name"), s.picture().standings)
+	page, err := readNode(r.Context(), s.API, r.FormValue("name"), s.picture())
+	if err == nil {
+		aim(page.Next, s.Flags)
+	}
 	s.answer(w, page, err)
 }
 

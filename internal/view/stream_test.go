@@ -16,7 +16,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
@@ -110,6 +112,15 @@ func TestAChangeArrivesAsADelta(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(first[0].data), &all))
 	require.Len(t, all.Rows, 96, "the first it is told is everything")
 	assert.Equal(t, "edge", all.Rows[0].Group, "the value of the label that it asked for")
+	said := map[string]string{}
+	for _, e := range first {
+		said[e.name] = e.data
+	}
+	assert.Contains(t, said["summary"], `"cluster":"production"`)
+	for _, of := range []string{"pools", "needs"} {
+		assert.Contains(t, said[of], `"kubectl firmware --context=production resume storage"`)
+		assert.Equal(t, strings.Count(said[of], `"typed":`), strings.Count(said[of], " --context=production "), "a command that is copied goes to the cluster that is shown")
+	}
 
 	hold(t, api, "edge-096")
 	var delta view.Delta
@@ -126,6 +137,36 @@ func TestAChangeArrivesAsADelta(t *testing.T) {
 	n.Name = "edge-095"
 	require.NoError(t, api.Delete(t.Context(), n))
 	events(t, stream, "nodes", func(data string) bool { return strings.Contains(data, `"name":"edge-095","state":"unknown"`) })
+}
+
+// The label of the racks is that of a budget, and a budget comes and goes while a page is open.
+func TestTheRacksOfAnOpenPageFollowTheBudget(t *testing.T) {
+	api := inMemory(t, fleet(time.Now(), 96))
+	address, stop := serve(t, api, time.Now)
+	defer stop()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	answer := browse(t, address).get(ctx, t, "/api/stream")
+	defer answer.Body.Close()
+	stream := scanner(answer.Body)
+	first := events(t, stream, "outage", anything)
+	var delta view.Delta
+	require.NoError(t, json.Unmarshal([]byte(first[0].data), &delta))
+	assert.Equal(t, "r06", delta.Rows[0].Group)
+
+	gpu := &v1alpha1.RolloutPolicy{}
+	require.NoError(t, api.Get(t.Context(), client.ObjectKey{Name: "gpu"}, gpu))
+	gpu.Spec.TopologyBudgets[0].TopologyKey = "pool"
+	require.NoError(t, api.Update(t.Context(), gpu))
+	said := events(t, stream, "summary", func(data string) bool { return strings.Contains(data, `"rack":"pool"`) })
+	for _, e := range said {
+		if e.name == "nodes" {
+			delta = view.Delta{}
+			require.NoError(t, json.Unmarshal([]byte(e.data), &delta))
+		}
+	}
+	require.Len(t, delta.Rows, 96)
+	assert.Equal(t, "edge", delta.Rows[0].Group)
 }
 
 func TestAPageThatGoesAwayLeavesNothing(t *testing.T) {
@@ -145,7 +186,8 @@ func TestAPageThatGoesAwayLeavesNothing(t *testing.T) {
 }
 
 func TestThePageOfANodeAndOfAVersion(t *testing.T) {
-	address, stop := serve(t, inMemory(t, fleet(time.Now(), 96)), time.Now)
+	api := inMemory(t, fleet(time.Now(), 96))
+	address, stop := serve(t, api, time.Now)
 	defer stop()
 	b := browse(t, address)
 	var n view.Node
@@ -154,9 +196,13 @@ func TestThePageOfANodeAndOfAVersion(t *testing.T) {
 	assert.Len(t, n.Devices, 8)
 	require.Equal(t, 0, n.Job, "the job that holds it")
 	assert.Len(t, n.Jobs[0].Steps, 9)
-	assert.Equal(t, "kubectl firmware retry gpu-008", n.Next[0].Typed)
+	assert.Equal(t, "kubectl firmware --context=production retry gpu-008", n.Next[0].Typed)
 	assert.Equal(t, "fleet/nic", n.Devices[7].By)
 	assert.Equal(t, v1alpha1.PositionBehind, n.Devices[7].Position)
+	require.NoError(t, api.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new-1"}}))
+	require.Eventually(t, func() bool { status, _ = b.read(t, "/api/node?name=new-1", &n); return status == http.StatusOK }, time.Minute, 10*time.Millisecond)
+	assert.Contains(t, n.Says, "Nothing has looked at this node yet.")
+	assert.Equal(t, "kubectl --context=production get pods -A -o wide -l app.kubernetes.io/name=node-firmware-operator,app.kubernetes.io/component=daemon --field-selector spec.nodeName=new-1", n.Next[0].Typed)
 	status, text = b.read(t, "/api/node?name=none", nil)
 	assert.Equal(t, http.StatusNotFound, status)
 	assert.Contains(t, text, "explained: ")

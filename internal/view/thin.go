@@ -54,6 +54,8 @@ func thin(o any) (any, error) {
 	case *v1alpha1.FirmwareSource:
 		o.Spec = v1alpha1.FirmwareSourceSpec{}
 		o.Status = v1alpha1.FirmwareSourceStatus{Conditions: o.Status.Conditions}
+	case *v1alpha1.ConfigurationTemplate:
+		o.Spec = v1alpha1.ConfigurationTemplateSpec{}
 	case *v1alpha1.FirmwareTemplate:
 		o.Spec = v1alpha1.FirmwareTemplateSpec{State: o.Spec.State}
 	}

@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,8 @@ func watched() []kind {
 	return []kind{
 		{&corev1.Node{}, &corev1.NodeList{}}, {&v1alpha1.NodeFirmware{}, &v1alpha1.NodeFirmwareList{}}, {&v1alpha1.NodeDevice{}, &v1alpha1.NodeDeviceList{}},
 		{&v1alpha1.FirmwareJob{}, &v1alpha1.FirmwareJobList{}}, {&v1alpha1.RolloutPolicy{}, &v1alpha1.RolloutPolicyList{}},
-		{&v1alpha1.FirmwareTemplate{}, &v1alpha1.FirmwareTemplateList{}}, {&v1alpha1.FirmwareSource{}, &v1alpha1.FirmwareSourceList{}},
+		{&v1alpha1.FirmwareTemplate{}, &v1alpha1.FirmwareTemplateList{}}, {&v1alpha1.ConfigurationTemplate{}, &v1alpha1.ConfigurationTemplateList{}},
+		{&v1alpha1.FirmwareSource{}, &v1alpha1.FirmwareSourceList{}},
 		{&v1alpha1.FirmwareCatalog{}, &v1alpha1.FirmwareCatalogList{}}, {&v1alpha1.FirmwareQuarantine{}, &v1alpha1.FirmwareQuarantineList{}},
 	}
 }
@@ -62,7 +64,7 @@ func connect(ctx context.Context, api client.WithWatch, now func() time.Time) (*
 	for _, k := range watched() {
 		store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 			ListerWatcher: c.reader(api, k), ObjectType: k.object, Transform: thin,
-			Handler: cache.ResourceEventHandlerFuncs{AddFunc: func(any) { c.touch() }, UpdateFunc: func(_, _ any) { c.touch() }, DeleteFunc: func(any) { c.touch() }},
+			Handler: cache.ResourceEventHandlerFuncs{AddFunc: func(any) { c.touch() }, UpdateFunc: c.update, DeleteFunc: func(any) { c.touch() }},
 		})
 		c.stores = append(c.stores, store)
 		synced = append(synced, informer.HasSynced)
@@ -140,6 +142,15 @@ func (c *cluster) outage() (since time.Time, err error) {
 	return time.Time{}, nil
 }
 
+// update of an object. A kubelet writes its Node every few minutes, and of that the picture has the labels alone.
+func (c *cluster) update(was, is any) {
+	before, node := was.(*corev1.Node)
+	if node && maps.Equal(before.Labels, is.(*corev1.Node).Labels) {
+		return
+	}
+	c.touch()
+}
+
 func (c *cluster) touch() {
 	select {
 	case c.changed <- struct{}{}:
@@ -165,6 +176,8 @@ func (c *cluster) objects() *Objects {
 				out.Policies = append(out.Policies, o)
 			case *v1alpha1.FirmwareTemplate:
 				out.Templates = append(out.Templates, o)
+			case *v1alpha1.ConfigurationTemplate:
+				out.Settings = append(out.Settings, o)
 			case *v1alpha1.FirmwareSource:
 				out.Sources = append(out.Sources, o)
 			case *v1alpha1.FirmwareCatalog:

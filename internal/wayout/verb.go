@@ -54,3 +54,14 @@ func verbFor(kind, change string) (verb string, known bool) {
 	}
 	return "", false
 }
+
+// called is where a command calls kubectl or the plugin. kubectl takes no flags before the name of a plugin.
+var called = regexp.MustCompile(`(?:^| && )kubectl(?: firmware)?`)
+
+// At has a command go where the flags lead, which are as a shell takes them.
+func At(flags, command string) string {
+	if flags == "" {
+		return command
+	}
+	return called.ReplaceAllStringFunc(command, func(call string) string { return call + " " + flags })
+}

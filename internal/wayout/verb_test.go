@@ -3,6 +3,7 @@ package wayout_test
 import (
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -51,5 +52,17 @@ func TestEveryRequestHasAVerb(t *testing.T) {
 	require.NotEmpty(t, typed)
 	for verb := range typed {
 		assert.Contains(t, string(text), "| `"+verb+"` |")
+	}
+}
+
+func TestACommandGoesWhereTheFlagsLead(t *testing.T) {
+	for command, want := range map[string]string{
+		"kubectl edit fwt gpu":      "kubectl --context prod edit fwt gpu",
+		"kubectl firmware retry n1": "kubectl firmware --context prod retry n1",
+		"kubectl firmware quarantine lift q && kubectl firmware retry n1": "kubectl firmware --context prod quarantine lift q && kubectl firmware --context prod retry n1",
+		wayout.Retry("kubectl"): strings.Replace(wayout.Retry("kubectl"), "kubectl", "kubectl --context prod", 1),
+	} {
+		assert.Equal(t, want, wayout.At("--context prod", command))
+		assert.Equal(t, command, wayout.At("", command))
 	}
 }

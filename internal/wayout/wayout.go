@@ -28,6 +28,11 @@ func RestartDaemon(node string) string {
 	return "kubectl delete pod -A -l " + pods + "daemon --field-selector spec.nodeName=" + node
 }
 
+// DaemonPod shows the pod of the daemon on a node, where there is one.
+func DaemonPod(node string) string {
+	return "kubectl get pods -A -o wide -l " + pods + "daemon --field-selector spec.nodeName=" + node
+}
+
 // Handlers adds a handler to those of the strategy pod, which the operator reads when it starts.
 func Handlers(namespace string) string {
 	return fmt.Sprintf("kubectl -n %s edit configmap node-firmware-pod-handlers && kubectl -n %[1]s delete pod -l %[2]soperator", namespace, pods)

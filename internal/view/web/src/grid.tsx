@@ -25,7 +25,8 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
   const [only, setOnly] = useState<State | null>(null);
   const [text, setText] = useState("");
   const [at, setAt] = useState("");
-  const among = useRunning(query);
+  const [entry, setEntry] = useState("");
+  const { asked, among, wrong } = useRunning(query);
   const search = useRef<HTMLInputElement>(null);
   useEffect(() => {
     const key = (e: KeyboardEvent) => {
@@ -45,7 +46,7 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
   for (const name of fleet.order) {
     const row = fleet.rows.get(name)!;
     counts.set(row.state, (counts.get(row.state) ?? 0) + 1);
-    if (!isChosen(row, words, only, among)) continue;
+    if (asked && !among || !isChosen(row, words, only, among)) continue;
     shown++;
     const of = groupOf(row, by);
     const group = groups.get(of);
@@ -53,6 +54,10 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
     else groups.set(of, [row]);
   }
   const names = [...groups.keys()].sort(natural.compare);
+  // One cell is reached with Tab: that which had the focus last, or else the first one.
+  const entered = fleet.rows.get(entry);
+  const isShown = !!entered && !!groups.get(groupOf(entered, by))?.includes(entered);
+  const tab = isShown ? entry : groups.get(names[0] ?? "")?.[0]?.name;
   const size = shown <= 150 ? "large" : shown <= 800 ? "medium" : "small";
   const focused = fleet.rows.get(at);
 
@@ -61,9 +66,9 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
       <h1 class="hidden">Nodes</h1>
       <div class="bar">
         <div class="legend" role="group" aria-label="Only nodes that are">
-          {states.filter((s) => counts.get(s.state)).map((s) => (
+          {states.filter((s) => counts.get(s.state) || only === s.state).map((s) => (
             <button type="button" key={s.state} aria-pressed={only === s.state} onClick={() => setOnly(only === s.state ? null : s.state)}>
-              <i class={"tile s-" + s.state} aria-hidden="true">{s.letter}</i><b>{counts.get(s.state)!.toLocaleString("en")}</b> {s.name}
+              <i class={"tile s-" + s.state} aria-hidden="true">{s.letter}</i><b>{(counts.get(s.state) ?? 0).toLocaleString("en")}</b> {s.name}
             </button>
           ))}
         </div>
@@ -78,10 +83,11 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
           <input ref={search} type="search" placeholder="Find nodes  /" aria-label="Find nodes" value={text} onInput={(e) => setText(e.currentTarget.value)} />
         </div>
       </div>
-      {among && <p class="note">{plural(among.size, "node runs", "nodes run")} {query.get("version")} on {query.get("model")}. <a href="#/">Show all</a></p>}
-      {shown === 0 && <p class="empty">{fleet.rows.size === 0 ? "The cluster has no nodes." : "No node is like that."}</p>}
-      <div class={"groups size-" + size} onKeyDown={move} onFocusIn={(e) => setAt(nameOf(e.target))} onMouseOver={(e) => setAt(nameOf(e.target) || at)}>
-        {names.map((n, i) => <Group key={n} name={n} rows={groups.get(n)!} large={size === "large"} first={i === 0} />)}
+      {asked && <p class={"note" + (wrong ? " bad" : "")}>{wrong ? `Which nodes run ${query.get("version")} cannot be read: ${wrong}`
+        : among ? `${plural(among.size, "node runs", "nodes run")} ${query.get("version")} on ${query.get("model")}.` : `Reading which nodes run ${query.get("version")} on ${query.get("model")} …`} <a href="#/">Show all</a></p>}
+      {shown === 0 && !(asked && !among) && <p class="empty">{fleet.rows.size === 0 ? "The cluster has no nodes." : "No node is like that."}</p>}
+      <div class={"groups size-" + size} onKeyDown={move} onFocusIn={(e) => { setAt(nameOf(e.target)); setEntry(nameOf(e.target)); }} onMouseOver={(e) => setAt(nameOf(e.target) || at)}>
+        {names.map((n) => <Group key={n} name={n} rows={groups.get(n)!} large={size === "large"} tab={groups.get(n)!.find((r) => r.name === tab)?.name ?? ""} />)}
       </div>
       <div class="peek" aria-live="polite">
         {focused
@@ -96,21 +102,26 @@ export function Grid({ by, setBy, query }: { by: Grouping; setBy: (g: Grouping) 
 const short = (label: string) => label.slice(label.lastIndexOf("/") + 1);
 const nameOf = (t: EventTarget | null) => (t instanceof Element && t.closest<HTMLElement>("a.cell")?.dataset.n) || "";
 
-// useRunning are the nodes that the address asks for by what their devices run.
-function useRunning(query: URLSearchParams): Set<string> | null {
+interface Running { asked: string; among: Set<string> | null; wrong: string }
+
+// useRunning are the nodes that the address asks for by what their devices run; asked is empty where it asks for none, and among is null until they are known.
+function useRunning(query: URLSearchParams): Running {
   const asked = query.has("version") ? query.toString() : "";
-  const [names, set] = useState<{ asked: string; names: Set<string> } | null>(null);
+  const [known, set] = useState<Running>({ asked: "", among: null, wrong: "" });
   const versions = fleet.versions;
+  const up = !fleet.gone;
   useEffect(() => {
-    if (!asked) return;
+    if (!asked || !up) return;
     const stop = new AbortController();
-    read<string[]>("/api/running?" + asked, stop.signal).then((n) => set({ asked, names: new Set(n) }), () => {});
+    read<string[]>("/api/running?" + asked, stop.signal).then(
+      (n) => set({ asked, among: new Set(n), wrong: "" }),
+      (e: Error) => { if (!stop.signal.aborted) set((was) => ({ asked, among: was.asked === asked ? was.among : null, wrong: e.message })); });
     return () => stop.abort();
-  }, [asked, versions]);
-  return useMemo(() => (names && names.asked === asked ? names.names : null), [names, asked]);
+  }, [asked, versions, up]);
+  return useMemo(() => (known.asked === asked ? known : { asked, among: null, wrong: "" }), [known, asked]);
 }
 
-// move walks over the cells with the arrow keys. One cell is reached with Tab.
+// move walks over the cells with the arrow keys.
 function move(e: KeyboardEvent): void {
   const cell = e.target instanceof Element ? e.target.closest<HTMLElement>("a.cell") : null;
   if (!cell) return;
@@ -127,10 +138,7 @@ function move(e: KeyboardEvent): void {
     default: return;
   }
   e.preventDefault();
-  if (!to) return;
-  for (const was of document.querySelectorAll<HTMLElement>('a.cell[tabindex="0"]')) was.tabIndex = -1;
-  to.tabIndex = 0;
-  to.focus();
+  to?.focus();
 }
 
 // vertical is the nearest cell of the next line.
@@ -147,15 +155,16 @@ function vertical(rest: HTMLElement[], from: HTMLElement): HTMLElement | undefin
   return best;
 }
 
-interface GroupProps { name: string; rows: Row[]; large: boolean; first: boolean }
+// tab is the cell of the group that Tab reaches; empty for none.
+interface GroupProps { name: string; rows: Row[]; large: boolean; tab: string }
 
 // A group is drawn again only where one of its rows is another one.
 class Group extends Component<GroupProps> {
   override shouldComponentUpdate(next: GroupProps): boolean {
-    const { rows, large, first } = this.props;
-    return large !== next.large || first !== next.first || rows.length !== next.rows.length || rows.some((r, i) => r !== next.rows[i]);
+    const { rows, large, tab } = this.props;
+    return large !== next.large || tab !== next.tab || rows.length !== next.rows.length || rows.some((r, i) => r !== next.rows[i]);
   }
-  render({ name, rows, large, first }: GroupProps) {
+  render({ name, rows, large, tab }: GroupProps) {
     const counts = new Map<State, number>();
     for (const r of rows) counts.set(r.state, (counts.get(r.state) ?? 0) + 1);
     return (
@@ -164,21 +173,23 @@ class Group extends Component<GroupProps> {
         <div class="share" aria-hidden="true">
           {states.filter((s) => counts.get(s.state)).map((s) => <i key={s.state} class={"s-" + s.state} style={{ flexGrow: counts.get(s.state)! }} />)}
         </div>
-        <div class="cells">{rows.map((r, i) => <Cell key={r.name} row={r} large={large} first={first && i === 0} />)}</div>
+        <div class="cells">{rows.map((r) => <Cell key={r.name} row={r} large={large} tab={r.name === tab} />)}</div>
       </section>
     );
   }
 }
 
-class Cell extends Component<{ row: Row; large: boolean; first: boolean }> {
-  override shouldComponentUpdate(next: { row: Row; large: boolean; first: boolean }): boolean {
-    return next.row !== this.props.row || next.large !== this.props.large || next.first !== this.props.first;
+interface CellProps { row: Row; large: boolean; tab: boolean }
+
+class Cell extends Component<CellProps> {
+  override shouldComponentUpdate(next: CellProps): boolean {
+    return next.row !== this.props.row || next.large !== this.props.large || next.tab !== this.props.tab;
   }
-  render({ row, large, first }: { row: Row; large: boolean; first: boolean }) {
+  render({ row, large, tab }: CellProps) {
     const s = of(row.state);
     const done = row.state === "updating" && row.steps ? Math.round((100 * (row.over ?? 0)) / row.steps) : 0;
     return (
-      <a class={`cell s-${row.state}${fresh.has(row.name) ? " fresh" : ""}`} href={"#/node/" + row.name} data-n={row.name} tabIndex={first ? 0 : -1} aria-label={row.name + " " + s.name}>
+      <a class={`cell s-${row.state}${fresh.has(row.name) ? " fresh" : ""}`} href={"#/node/" + row.name} data-n={row.name} tabIndex={tab ? 0 : -1} aria-label={row.name + " " + s.name}>
         {large ? <><i class="letter" aria-hidden="true">{s.letter}</i><span>{row.name}</span>{done > 0 && <u style={{ width: done + "%" }} />}</> : s.letter}
       </a>
     );

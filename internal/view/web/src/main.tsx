@@ -14,7 +14,11 @@ const pages = [["", "Nodes"], ["rollouts", "Rollouts"], ["versions", "Versions"]
 function where(): { page: string; name: string; query: URLSearchParams } {
   const [path = "", query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const [page = "", ...rest] = path.split("/");
-  return { page, name: decodeURIComponent(rest.join("/")), query: new URLSearchParams(query) };
+  try {
+    return { page, name: decodeURIComponent(rest.join("/")), query: new URLSearchParams(query) };
+  } catch { // an address that somebody wrote; the nodes are shown
+    return { page: "", name: "", query: new URLSearchParams() };
+  }
 }
 
 function View() {
@@ -56,6 +60,7 @@ function View() {
             <a key={page} href={"#/" + page} {...(at.page === page ? { "aria-current": "page" as const } : {})}>{name}{page === "stuck" && stuck > 0 && <span class="count">{stuck.toLocaleString("en")}</span>}</a>
           ))}
         </nav>
+        {fleet.summary.cluster && <span class="cluster" title={fleet.summary.cluster}>{fleet.summary.cluster}</span>}
         <Connection />
       </header>
       <Outage />

@@ -6,12 +6,12 @@ export interface Row {
   over?: number; steps?: number; version: string; group?: string;
 }
 export interface Delta { rows: Row[]; gone?: string[] }
-export interface Summary { devices: number; labels: string[]; rack: string }
+export interface Summary { cluster: string; devices: number; labels: string[]; rack: string }
 export interface Command { purpose: string; typed: string }
-export interface Need { kind: string; name: string; reason: string; says: string; since: string | null; next: Command[]; more?: number }
+export interface Need { kind: string; name: string; reason: string; says: string; since: string | null; next: Command[]; same?: string[]; others?: string[] }
 export type Position = "Newest" | "Behind" | "Ahead" | "Unknown";
 export interface Running { version: string; devices: number; position: Position; issues?: string[]; fixedIn?: string; nodes: number }
-export interface Model { class: string; model: string; newest?: string; running: Running[] }
+export interface Model { class: string; model: string; newest?: string[]; running: Running[] }
 export interface Span { from: string; to: string }
 export interface Wave { name: string; size?: string; for?: string; soak?: string }
 export interface Rollout {

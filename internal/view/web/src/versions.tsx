@@ -39,7 +39,7 @@ function Line({ m }: { m: Model }) {
     <tr>
       <th scope="row">{m.model}</th>
       <td class="number">{m.running.reduce((n, r) => n + r.devices, 0).toLocaleString("en")}</td>
-      <td>{m.newest || <span class="quiet">not known</span>}</td>
+      <td>{m.newest?.join(", ") ?? <span class="quiet">not known</span>}</td>
       <td><div class="versions">{running.map((r) => <Box key={r.version + r.position + r.fixedIn + r.issues?.join()} m={m} r={r} />)}</div></td>
     </tr>
   );

@@ -46,6 +46,8 @@ process.exit(0);
 async function pages() {
   let page = await open("light");
   assert.ok(!page.url().includes("token"), "the token stays in the address");
+  assert.equal(await page.title(), "production · Firmware");
+  assert.equal(await page.textContent("header.top .cluster"), "production");
   await page.screenshot({ path: pictures + "/view-nodes.png" });
 
   // With the keyboard alone: to a node and back, to each page, and a command is copied.
@@ -56,6 +58,16 @@ async function pages() {
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("ArrowLeft");
   await page.keyboard.press("ArrowRight");
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.n), "gpu-031");
+  const reached = () => page.evaluate(() => [...document.querySelectorAll('a.cell[tabindex="0"]')].map((c) => c.dataset.n));
+  assert.deepEqual(await reached(), ["gpu-031"]);
+  await page.fill("input[type=search]", "gpu-04");
+  await page.waitForSelector("a.cell[data-n=gpu-031]", { state: "detached" });
+  assert.deepEqual(await reached(), ["gpu-040"], "the one that had the focus is not shown");
+  await page.fill("input[type=search]", "gpu-03");
+  await page.waitForSelector("a.cell[data-n=gpu-031]");
+  assert.deepEqual(await reached(), ["gpu-031"]);
+  await page.keyboard.press("Tab");
   assert.equal(await page.evaluate(() => document.activeElement.dataset.n), "gpu-031");
   await page.keyboard.press("Enter");
   await page.waitForSelector("h1:text('gpu-031')");
@@ -70,7 +82,7 @@ async function pages() {
   await page.keyboard.press("Enter");
   await page.waitForSelector("button:text('Copied')");
   const copied = await page.evaluate(() => navigator.clipboard.readText());
-  assert.match(copied, /^kubectl /);
+  assert.match(copied, /^kubectl (firmware )?--context=production /);
 
   // The pages, as they are for the documentation, in both colours.
   for (const scheme of ["light", "dark"]) {
@@ -99,10 +111,33 @@ async function pages() {
   await page.waitForSelector("text=nodes run 28.39.2048");
   assert.ok((await page.locator("a.cell").count()) < 96);
   await page.click("text=Show all");
+  {
+    const page = await (await browser.newContext()).newPage();
+    let answer;
+    await page.route("**/api/running?*", (r) => { answer = r; });
+    await page.goto(url);
+    await page.waitForSelector("a.cell");
+    await page.evaluate(() => { location.hash = "#/?class=NIC&model=ConnectX-7&version=28.39.2048"; });
+    await page.waitForSelector("text=Reading which nodes run 28.39.2048 on ConnectX-7 …");
+    assert.equal(await page.locator("a.cell").count(), 0, "others are shown meanwhile");
+    await answer.fulfill({ status: 502, body: "it is away" });
+    await page.waitForSelector("text=Which nodes run 28.39.2048 cannot be read: it is away");
+    await page.click("text=Show all");
+    await page.waitForSelector("a.cell");
+  }
 
   // What changes is shown without being asked for, on the page of the node too.
   await hold("edge-096");
   await page.waitForSelector("a.cell.s-held[data-n=edge-096]");
+
+  // The filter that is on can be put off, though no node is like that any more.
+  await page.click(".legend button:has-text('silent')");
+  await page.waitForFunction(() => document.querySelectorAll("a.cell").length === 1);
+  await hold("gpu-036");
+  await page.waitForSelector("text=No node is like that.");
+  await page.click(".legend button[aria-pressed=true]:has-text('0 silent')");
+  await page.waitForFunction(() => document.querySelectorAll("a.cell").length === 96);
+
   await page.selectOption("select", "model");
   await page.waitForSelector(".group >> text=HPE ProLiant DL360 Gen11");
   await page.selectOption("select", "label:topology.kubernetes.io/zone");
@@ -111,6 +146,36 @@ async function pages() {
   // A tab takes the address of another view, or of the same one again.
   await page.evaluate((hash) => { location.hash = hash; }, new URL(url).hash);
   await page.waitForFunction(() => location.hash === "#/" && document.querySelectorAll("a.cell").length === 96);
+
+  // What nothing is heard of is not shown as live, though its connection looks well.
+  {
+    const page = await (await browser.newContext()).newPage();
+    await page.clock.install();
+    await page.goto(url);
+    await page.waitForSelector("text=● live");
+    await page.route("**/api/stream", (r) => r.abort());
+    await page.clock.fastForward(31_000);
+    await page.waitForSelector("text=○ not connected");
+    await page.waitForSelector("text=What is shown is from then");
+    await page.unroute("**/api/stream");
+    await page.waitForSelector("text=● live");
+  }
+
+  // A picture of which only a part has come is none.
+  {
+    const page = await (await browser.newContext()).newPage();
+    await page.route("**/api/stream", (r) => r.fulfill({ contentType: "text/event-stream", body: 'event: nodes\ndata: {"rows":[]}\n\nevent: summary\ndata: {"dev' }));
+    await page.goto(url);
+    await page.waitForSelector("text=○ not connected");
+    assert.equal(await page.textContent("main"), "Reading the fleet …");
+    await page.unroute("**/api/stream");
+    await page.waitForSelector("a.cell");
+  }
+
+  // An address that means nothing shows the nodes.
+  await page.evaluate(() => { location.hash = "#/node/%"; });
+  await page.waitForSelector("nav a[aria-current]:text('Nodes')");
+  await page.waitForSelector("a.cell");
 
   // Without the token there is nothing to see.
   const bare = await (await browser.newContext()).newPage();
