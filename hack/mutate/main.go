@@ -18,6 +18,7 @@ import (
 
 func main() {
 	only := flag.String("only", "", "test only the mutants whose file or description matches this regular expression")
+	skip := flag.Int("skip", 0, "leave out the first of them, which a run before has tested")
 	parallel := flag.Int("parallel", runtime.NumCPU(), "how many mutants are tested at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -30,6 +31,7 @@ func main() {
 	mutants := slices.DeleteFunc(mutate.All(), func(m mutate.Mutant) bool {
 		return !chosen.MatchString(m.File) && !chosen.MatchString(m.What)
 	})
+	mutants = mutants[min(max(*skip, 0), len(mutants)):]
 	caught := 0
 	err = mutate.Run(ctx, ".", mutants, *parallel, func(r mutate.Result) {
 		if r.Verdict == mutate.Caught {

@@ -174,14 +174,12 @@ func TestAFirstRolloutThatMeetsAHeldNode(t *testing.T) {
 	faults := filepath.Join(dir, "nodes/node-0/host/var/lib/simhost/faults.json")
 	worn := `[{"ID":"worn-flash","Kind":"Fail","Tool":"mstflint","Operation":"write","ExitCode":1,"Stderr":"-E- Burning FS4 image failed: Flash write failed"}]`
 	require.NoError(t, os.WriteFile(faults, []byte(worn), 0o600))
-	r.kubectl("kubectl label node node-0 firmware-canary=true")
-	r.kubectl("kubectl apply -f " + repository + "/docs/examples/rolloutpolicy.yaml")
-	r.kubectl(`kubectl patch rp gpu --type=merge -p '{"spec":{"waves":[{"name":"canary","nodeSelector":{"matchLabels":{"firmware-canary":"true"}},"soak":"1s"}]}}'`) // it goes first
-
+	r.types("first-rollout.md", "")
 	assert.Contains(t, r.kubectl("kubectl firmware plan -f "+repository+"/docs/examples/lab/template.yaml"), "2 nodes would be rebooted once")
 	r.types("first-rollout.md", "Find out what will reboot", "Roll it out")
 	eventually(t, "node-0 is held", func() bool {
-		return strings.Contains(r.kubectl("kubectl firmware status"), "kubectl firmware why node-0")
+		said := r.kubectl("kubectl firmware status")
+		return strings.Contains(said, "kubectl firmware why node-0") && strings.Contains(said, "RolloutHalted")
 	})
 	assert.Contains(t, r.kubectl("kubectl firmware why node-0"), "To try again:\n  kubectl firmware retry node-0\n")
 	r.types("first-rollout.md", "Learn why")
