@@ -17,5 +17,13 @@ func tools() []Mutant {
 			Old: "\t\tif !settings {", New: "\t\tif settings || !settings {"},
 		{What: "a driver without settings keeps those of the kernel away", File: "pkg/driver/configure.go", Packages: []string{"pkg/driver/profile"}, Run: run,
 			Old: "!ok || open && !maybe.Configures()", New: "!ok || open && maybe == nil"},
+		{What: "a person copies a command that a node made up", File: "internal/wayout/said.go", Old: "if !isOurs(command) {", New: "if command == \"\" {"},
+		{What: "what fails first is cut from a catalog", File: "internal/controller/catalog/judge.go",
+			Old: "return lifetime.Sooner(a.FirstFailure(), b.FirstFailure())\n\t\t})\n\t\tleft", New: "return 0\n\t\t})\n\t\tleft"},
+		{What: "hours are dated by a clock that was lost", File: "internal/node/discovery/hours.go", Old: "if now.Before(created) ||", New: "if"},
+		{What: "a read of the hours that hangs blames the drive", File: "pkg/driver/nvme/controller.go", Old: "mine.left = !side", New: "mine.left = true"},
+		{What: "a job that waits hides what needs a person", File: "internal/explain/why.go",
+			Old: "if Concern(n.Status.Conditions) == nil && !job.MayBegin()", New: "if n.Status.HeldBy == \"\" && !job.MayBegin()"},
+		{What: "an update to a version that fails as early is urgent", File: "internal/lifetime/lifetime.go", Old: "has && then.PowerOnHours <=", New: "has && then.PowerOnHours <"},
 	}
 }
