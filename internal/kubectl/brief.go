@@ -79,7 +79,7 @@ func (r *deviceReader) List(ctx context.Context, list client.ObjectList, options
 
 // briefList is a page of devices.
 type briefList struct {
-	Kind     string        `json:"kind"`
+	Kind     string          `json:"kind"`
 	Metadata metav1.ListMeta `json:"metadata"`
 	Items    []briefDevice   `json:"items"`
 }
