@@ -80,6 +80,22 @@ func TestNoSoakIsCutShort(t *testing.T) {
 	assert.Equal(t, epoch.Add(time.Second), schedule.Decide(f).Policies[0].Rollouts[0].LastVerdict)
 }
 
+// The next wave opens when the soak is over, and no second before.
+func TestAWaveSoaksToTheEnd(t *testing.T) {
+	one := intstr.FromInt32(1)
+	f := spreading(3, 3, schedule.Plan{
+		Waves:    []schedule.Wave{{Name: "one", Size: &one, Soak: time.Hour}},
+		Rollouts: []schedule.Rollout{{Target: edges[0].Target, Wave: "one", From: []string{"1"}, Succeeded: 1, LastVerdict: epoch}},
+	})
+	f.Now = epoch.Add(time.Hour - time.Second)
+	d := schedule.Decide(f)
+	assert.Empty(t, names(d))
+	assert.Equal(t, schedule.WaitingForWave, reasons(d)[f.Jobs[0].Name])
+	assert.Equal(t, epoch.Add(time.Hour), d.Policies[0].Rollouts[0].Soaks)
+	f.Now = epoch.Add(time.Hour)
+	assert.Len(t, names(schedule.Decide(f)), 3)
+}
+
 // A wave is not left while one of its nodes is about to be queued again, or while nobody knows yet what a node is to get.
 func TestAWaveWaitsForARetry(t *testing.T) {
 	plan := schedule.Plan{

@@ -56,6 +56,7 @@ func TestAgreement(t *testing.T) {
 		"a label that somebody removed stays away":           {lease: held(ours, time.Minute), request: wanted, answer: drained, marked: true, want: ""},
 		"also while pods are evicted":                        {lease: held(ours, 21*time.Minute), request: wanted, answer: draining, marked: true, label: "true", want: "take"},
 		"at the end both go":                                 {lease: held(ours, time.Minute), request: over, answer: drained, marked: true, label: "true", want: "include back"},
+		"and somebody's label stays then":                    {lease: held(ours, time.Minute), request: over, answer: drained, label: "true", want: "back"},
 		"though that was said already":                       {lease: held(ours, time.Minute), request: over, answer: released, marked: true, label: "true", want: "include back"},
 		"while a sign keeps the node both stay":              {lease: held(ours, 19*time.Minute), request: over, answer: drained, marked: true, label: "true", sign: true, want: ""},
 		"and the Lease is renewed":                           {lease: held(ours, 21*time.Minute), request: over, answer: drained, marked: true, label: "true", sign: true, want: "take"},
