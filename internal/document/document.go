@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -59,6 +60,29 @@ func read(node *goyaml.Node, accept func(h Header, raw []byte) []Problem) []Prob
 
 // quotedPath finds the path in what the strict decoder says, such as: unknown field "spec.devise".
 var quotedPath = regexp.MustCompile(`field "([^"]+)"`)
+
+// Items calls accept with the items of a list, as kubectl prints it, or with the document itself.
+func Items(h Header, raw []byte, accept func(h Header, raw []byte) []Problem) (out []Problem) {
+	if h.Kind != "List" {
+		return accept(h, raw)
+	}
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return []Problem{{Path: "items", Text: err.Error()}}
+	}
+	for i, item := range list.Items {
+		var of Header
+		if err := json.Unmarshal(item, &of); err != nil {
+			return append(out, Problem{Path: fmt.Sprintf("items[%d]", i), Text: err.Error()})
+		}
+		for _, p := range accept(of, item) {
+			out = append(out, Problem{Path: fmt.Sprintf("items[%d].%s", i, p.Path), Text: p.Text})
+		}
+	}
+	return out
+}
 
 // Strict reads a document into a value, and returns unknown fields and values of a wrong type as problems.
 func Strict(raw []byte, into any) []Problem {

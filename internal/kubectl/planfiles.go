@@ -2,7 +2,6 @@ package kubectl
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +61,7 @@ func (s *session) readProposals(names []string) ([]proposal, error) {
 		}
 		before := len(out)
 		wrong := document.Each(file, text, func(h document.Header, raw []byte) []document.Problem {
-			return eachItem(h, raw, func(h document.Header, raw []byte) []document.Problem {
+			return document.Items(h, raw, func(h document.Header, raw []byte) []document.Problem {
 				o, problems := proposed(h, raw)
 				if o != nil && len(problems) == 0 {
 					out = append(out, proposal{o, h.Kind, file})
@@ -113,29 +112,6 @@ func filesOf(names []string) (out []string, err error) {
 		}
 	}
 	return out, nil
-}
-
-// eachItem calls accept with the items of a list, as kubectl prints it, or with the document itself.
-func eachItem(h document.Header, raw []byte, accept func(h document.Header, raw []byte) []document.Problem) (out []document.Problem) {
-	if h.Kind != "List" {
-		return accept(h, raw)
-	}
-	var list struct {
-		Items []json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return []document.Problem{{Path: "items", Text: err.Error()}}
-	}
-	for i, item := range list.Items {
-		var of document.Header
-		if err := json.Unmarshal(item, &of); err != nil {
-			return append(out, document.Problem{Path: fmt.Sprintf("items[%d]", i), Text: err.Error()})
-		}
-		for _, p := range accept(of, item) {
-			out = append(out, document.Problem{Path: fmt.Sprintf("items[%d].%s", i, p.Path), Text: p.Text})
-		}
-	}
-	return out
 }
 
 func proposed(h document.Header, raw []byte) (client.Object, []document.Problem) {

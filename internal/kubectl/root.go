@@ -31,7 +31,7 @@ const patience = 30 * time.Second
 // Run runs the command with the arguments. It returns the exit code: 0, or 1 where something went wrong, which is said on the error stream, 2
 // where a comparison found a difference or a person has to fill in what was printed, and 130 where the person interrupted it.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now, random: rand.Reader}
+	s := newSession(streams)
 	c := s.root()
 	c.SetArgs(args)
 	c.SetIn(s.In)
@@ -55,8 +55,11 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 
 // Command is the command with its verbs, for what describes it, such as its man pages.
 func Command() *cobra.Command {
-	s := &session{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), flags: genericclioptions.NewConfigFlags(true), now: time.Now, random: rand.Reader}
-	return s.root()
+	return newSession(genericiooptions.NewTestIOStreamsDiscard()).root()
+}
+
+func newSession(streams genericiooptions.IOStreams) *session {
+	return &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now, random: rand.Reader}
 }
 
 // session is one call of the command.

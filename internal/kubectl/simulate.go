@@ -58,7 +58,7 @@ func (s *session) simulateCommand() *cobra.Command {
 				s.say("Nobody knows yet how long jobs take with %s: %s are assumed, see --duration.", text.Some(assumed, 5), o.Work.Expected)
 			}
 		}
-		return f.Run(c.Context(), o, s.Out, s.ErrOut)
+		return f.Run(c.Context(), o, printable{s.Out}, s.ErrOut)
 	}
 	return c
 }

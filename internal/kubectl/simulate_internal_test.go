@@ -40,6 +40,20 @@ func TestSimulationOfFiles(t *testing.T) {
 	assert.NotContains(t, said, "Nobody knows", "the person said how long jobs take")
 }
 
+// The name of a model is what a device says of itself.
+func TestASimulationPrintsNoModelAsItIs(t *testing.T) {
+	all := plannedFleet()
+	for _, o := range all {
+		if d, is := o.(*v1alpha1.NodeDevice); is {
+			d.Status.Model = "\x1b[2JConnectX"
+		}
+	}
+	out, said, err := typesWith(t.Context(), world(t, interceptor.Funcs{}, all...), "", "simulate", "-f", planFile(t, plannedTemplate), "--waves")
+	require.NoError(t, err)
+	assert.Contains(t, out, "ConnectX to 22.41.1000")
+	assert.NotContains(t, out+said, "\x1b")
+}
+
 func TestSimulationOfWrongInput(t *testing.T) {
 	api := world(t, interceptor.Funcs{}, plannedFleet()...)
 	for args, says := range map[string][2]string{

@@ -45,7 +45,7 @@ func Load(files []string) ([]v1alpha1.RolloutPolicy, error) {
 		}
 		before := len(out)
 		found := document.Each(file, text, func(h document.Header, raw []byte) []document.Problem {
-			return each(h, raw, func(h document.Header, raw []byte) []document.Problem {
+			return document.Items(h, raw, func(h document.Header, raw []byte) []document.Problem {
 				p, problems := check.policy(h, raw)
 				if slices.ContainsFunc(out, func(o v1alpha1.RolloutPolicy) bool { return o.Name == p.Name }) {
 					problems = append(problems, document.Problem{Path: "metadata.name", Text: fmt.Sprintf("RolloutPolicy %s is given twice", p.Name)})
@@ -60,29 +60,6 @@ func Load(files []string) ([]v1alpha1.RolloutPolicy, error) {
 		}
 	}
 	return out, errors.Join(errs...)
-}
-
-// each calls accept with the items of a list, as kubectl prints it, or with the document itself.
-func each(h document.Header, raw []byte, accept func(h document.Header, raw []byte) []document.Problem) (out []document.Problem) {
-	if h.Kind != "List" {
-		return accept(h, raw)
-	}
-	var list struct {
-		Items []json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return []document.Problem{{Path: "items", Text: err.Error()}}
-	}
-	for i, item := range list.Items {
-		var of document.Header
-		if err := json.Unmarshal(item, &of); err != nil {
-			return append(out, document.Problem{Path: fmt.Sprintf("items[%d]", i), Text: err.Error()})
-		}
-		for _, p := range accept(of, item) {
-			out = append(out, document.Problem{Path: fmt.Sprintf("items[%d].%s", i, p.Path), Text: p.Text})
-		}
-	}
-	return out
 }
 
 // checker does for policies what the API server does when one is created.
