@@ -27,6 +27,9 @@ const (
 	// ConditionCurrent says on a NodeFirmware whether every object that the firmware of its devices came from is unchanged, so that kubectl
 	// can wait for it.
 	ConditionCurrent = "Current"
+	// ConditionClean says on a NodeFirmware whether a node that is new or OutOfService has passed the steps of its CleaningPolicy, and what it
+	// waits for. It is absent for any other node. The operator writes it.
+	ConditionClean = "Clean"
 	// ConditionPinsUnmatched (abnormal) is True on a NodeFirmware while one of its pins matches no device of the node. Templates assign
 	// nothing then to the devices that the pin may mean.
 	ConditionPinsUnmatched = "PinsUnmatched"

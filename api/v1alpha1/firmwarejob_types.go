@@ -49,7 +49,7 @@ type FirmwareJobSpec struct {
 }
 
 // JobTask is what a job does: a union of the types Update and Restore, which have devices, Backup, which may have them, and Steps, which
-// has steps. Only persons make jobs of another type than Update.
+// has steps. Only persons make jobs of another type than Update, but for the steps of a CleaningPolicy.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="task is immutable; create a new job"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Backup' || has(self.devices) == (self.type in ['Update', 'Restore'])",message="a job of type Update or Restore lists its devices, one of type Backup may, and one of type Steps has none",fieldPath=".devices"
 // +kubebuilder:validation:XValidation:rule="self.type != 'Update' || !has(self.devices) || self.devices.all(d, has(d.uniqueID) && has(d.version) == has(d.digest) && (has(d.digest) || has(d.configuration)))",message="each device of a job of type Update has a uniqueID, and a version with its digest, a configuration, or all of them",fieldPath=".devices"
@@ -57,6 +57,7 @@ type FirmwareJobSpec struct {
 // +kubebuilder:validation:XValidation:rule="self.type == 'Update' || !has(self.devices) || self.devices.all(d, !has(d.model) && !has(d.origin) && !has(d.fromVersion) && !has(d.rollbackDigest) && !has(d.rollbackSource) && !has(d.configuration))",message="only a job of type Update has a model, an origin, a fromVersion, a rollbackDigest, a rollbackSource or a configuration",fieldPath=".devices"
 // +kubebuilder:validation:XValidation:rule="!has(self.devices) || self.devices.all(d, !has(d.rollbackSource) || has(d.rollbackDigest))",message="a rollbackSource needs the rollbackDigest of the image in it",fieldPath=".devices"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Steps' ? has(self.steps) : !has(self.steps)",message="a job of type Steps lists its steps; any other type has none",fieldPath=".steps"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Steps' || !has(self.cleaningPolicyRef)",message="only a job of type Steps has a cleaningPolicyRef",fieldPath=".cleaningPolicyRef"
 type JobTask struct {
 	// type of the task: Update, Steps, Backup or Restore. Update brings devices to a version. Steps runs steps. Backup reads what
 	// runs into the archive of the node, in service, and needs no admission. Restore writes back what the archive holds, as an update.
@@ -75,6 +76,11 @@ type JobTask struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	Steps []RequestedStep `json:"steps,omitempty"`
+	// cleaningPolicyRef names the CleaningPolicy whose steps these are, all of them and in its order; the node is out of service while they run.
+	// The daemon runs them only while that policy has them so, selects the node, and the node is out of service or new. Absent in a job that a
+	// person made. Written by the operator.
+	// +optional
+	CleaningPolicyRef *CleaningPolicyReference `json:"cleaningPolicyRef,omitempty"`
 	// require refuses the whole job before anything is changed: Rollback, when the running firmware of one of its devices could not
 	// be restored; WriteProtection, when the end of the daemon's container would end a write; Unlock, when an encrypted disk
 	// of the node would not open by itself afterwards. A rollback is refused for neither of the latter. Absent: none. The planner takes it from the node's RolloutPolicy.
@@ -102,6 +108,15 @@ type JobTask struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Turn int64 `json:"turn,omitempty"`
+}
+
+// CleaningPolicyReference names a CleaningPolicy.
+type CleaningPolicyReference struct {
+	// name of the CleaningPolicy.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
 }
 
 // CancelMode says how far a cancellation goes.

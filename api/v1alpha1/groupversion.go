@@ -31,6 +31,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&FirmwareCatalog{}, &FirmwareCatalogList{},
 		&FirmwareQuarantine{}, &FirmwareQuarantineList{},
 		&RolloutPolicy{}, &RolloutPolicyList{},
+		&CleaningPolicy{}, &CleaningPolicyList{},
 		&NodeFirmware{}, &NodeFirmwareList{},
 		&NodeDevice{}, &NodeDeviceList{},
 		&FirmwareJob{}, &FirmwareJobList{},

@@ -38,6 +38,14 @@ const (
 	// ExcludedAnnotation on a Node says that the operator excluded it from the remediation of medik8s; its value is the id of the request. The
 	// operator removes no label of medik8s without it.
 	ExcludedAnnotation = "nodefirmware.io/excluded-from-remediation"
+	// UnverifiedTaint is the key of the taint with which a Node registers that is to be proven before anything is scheduled on it. The operator
+	// removes it, and never sets it.
+	UnverifiedTaint = "nodefirmware.io/unverified"
+	// OutOfServiceTaint is the key of the taint of a Node whose NodeFirmware is OutOfService; its value is when the operator set it, and stands
+	// for that stay out of service.
+	OutOfServiceTaint = "nodefirmware.io/out-of-service"
+	// CleaningAnnotation on a Node names the job whose steps run on it: until they have ended, a person may not uncordon it. The operator writes it.
+	CleaningAnnotation = "nodefirmware.io/cleaning"
 	// UpdateWhileCordonedAnnotation on a Node, with the value "true", lets the product update the Node while somebody else has cordoned it.
 	// People write it; without it such a Node waits. It is about a plain cordon alone, and the Node stays cordoned after the update.
 	UpdateWhileCordonedAnnotation = "nodefirmware.io/update-while-cordoned"

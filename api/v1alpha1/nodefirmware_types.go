@@ -6,6 +6,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// NodeService says whether a node serves.
+// +kubebuilder:validation:Enum=InService;OutOfService
+type NodeService string
+
+const (
+	// NodeInService: the node serves.
+	NodeInService NodeService = "InService"
+	// NodeOutOfService: the node is cleaned for whoever gets it next, and serves nobody.
+	NodeOutOfService NodeService = "OutOfService"
+)
+
 // NodeFirmwareSpec holds the pins and requests of a person for one node.
 type NodeFirmwareSpec struct {
 	// pins are rules for devices of this node alone, and take precedence over every template. Where several pins match one device,
@@ -23,6 +34,11 @@ type NodeFirmwareSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s')",message="scanThreshold must be a duration of at least 1s, such as 5m"
 	ScanThreshold Duration `json:"scanThreshold,omitempty"`
+	// service is InService (default), or OutOfService to hand the node over: it is drained, gets the taint nodefirmware.io/out-of-service, and
+	// the steps of the CleaningPolicy run that selects it; the condition Clean says how far that is. It may return to InService while
+	// Clean is not False, and otherwise with a new requests.release, which leaves out what is missing. Written by the user.
+	// +optional
+	Service NodeService `json:"service,omitempty"`
 	// requests ask for something to be done once on the node. Written by the user.
 	// +optional
 	Requests NodeRequests `json:"requests,omitzero"`
@@ -37,7 +53,8 @@ type NodeRequests struct {
 	// +kubebuilder:validation:MaxLength=128
 	Retry string `json:"retry,omitempty"`
 	// release asks to return the node, which a failed job holds, to service as it is, although the update did not succeed. A
-	// text that was there when the hold began releases nothing. At most 128 bytes.
+	// text that was there when the hold began releases nothing. With it a node that is OutOfService and not clean may return to InService. At
+	// most 128 bytes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Release string `json:"release,omitempty"`
@@ -53,14 +70,15 @@ type NodeRequests struct {
 }
 
 // NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete, pinnedMachine, requests.adopt
-// and the conditions Current, PinsUnmatched and DaemonReady are written by the operator.
+// and the conditions Current, Clean, PinsUnmatched and DaemonReady are written by the operator.
 type NodeFirmwareStatus struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready, Current and, once a health gate has judged the node, Healthy; and, while they are True, Reconciling,
-	// Stalled, Held, Degraded and PinsUnmatched. DaemonReady is there once the daemon was silent.
+	// Stalled, Held, Degraded and PinsUnmatched. DaemonReady is there once the daemon was silent, and Clean while the node is new or
+	// OutOfService.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -179,15 +197,20 @@ type CurrentStep struct {
 }
 
 // NodeFirmware is the firmware of the Node of the same name: pins, requests, what the machine is and what happens on it. What runs on
-// its devices is in the NodeDevices, and what was done in the FirmwareJobs. The operator creates it when the Node appears and removes it an hour after the Node, unless it holds pins or a scanThreshold.
+// its devices is in the NodeDevices, and what was done in the FirmwareJobs. The operator creates it when the Node appears and removes it an hour after the Node, unless it holds pins or a scanThreshold, or
+// is OutOfService.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=nfw,categories=firmware
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.spec.service) && oldSelf.spec.service == 'OutOfService') || has(self.spec.service) && self.spec.service == 'OutOfService' || !has(oldSelf.status.conditions) || !oldSelf.status.conditions.exists(c, c.type == 'Clean' && c.status == 'False' && c.reason == 'Progressing')",message="steps run on the node; it may return to InService when they have ended: wait, or cancel their job",fieldPath=".spec.service"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.spec.service) && oldSelf.spec.service == 'OutOfService') || has(self.spec.service) && self.spec.service == 'OutOfService' || !has(oldSelf.status.conditions) || !oldSelf.status.conditions.exists(c, c.type == 'Clean' && c.status == 'False') || has(self.spec.requests) && has(self.spec.requests.release) && self.spec.requests.release != '' && !(has(oldSelf.spec.requests) && has(oldSelf.spec.requests.release) && oldSelf.spec.requests.release == self.spec.requests.release)",message="the node is not clean; the condition Clean says why. To return it to InService as it is, set a new requests.release with it",fieldPath=".spec.service"
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.status.machine.model`
 // +kubebuilder:printcolumn:name="BIOS",type=string,JSONPath=`.status.biosVersion`
 // +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.status.baseline`
 // +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.currentStep.name`
+// +kubebuilder:printcolumn:name="Clean",type=string,JSONPath=`.status.conditions[?(@.type=="Clean")].reason`
+// +kubebuilder:printcolumn:name="Waits For",type=string,JSONPath=`.status.conditions[?(@.type=="Clean")].message`,priority=1
 // +kubebuilder:printcolumn:name="Held",type=string,JSONPath=`.status.heldBy`,priority=1
 // +kubebuilder:printcolumn:name="Last Scan",type=date,JSONPath=`.status.lastScanTime`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
