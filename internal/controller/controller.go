@@ -16,6 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/catalog"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/cleaning"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/access"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/maintenance"
@@ -60,6 +61,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, c config.Operato
 				Network: fetcher, Access: access.Reader{Client: mgr.GetAPIReader(), Namespace: c.Namespace}, Events: recorder,
 			})
 		},
+		"cleaning":   cleaning.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now).SetupWithManager,
 		"quarantine": quarantine.New(mgr.GetClient(), recorder, time.Now).SetupWithManager,
 	} {
 		if err := add(mgr); err != nil {

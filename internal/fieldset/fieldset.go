@@ -120,6 +120,25 @@ func EnsureDefaultPolicy(ctx context.Context, c client.Client) error {
 	return create(ctx, c, FieldOwnerRollout, part, "rollout policy "+v1alpha1.DefaultRolloutPolicy)
 }
 
+// FieldOwnerCleaning is the field manager of what the operator says of nodes that are new or out of service, and of CleaningPolicies.
+const FieldOwnerCleaning = v1alpha1.FieldOwnerOperator + "-cleaning"
+
+// ApplyClean writes the condition Clean of a NodeFirmware in the version that was read: a person may have returned it to service since. The
+// cleaning controller of the operator does so. It fails with a conflict when the object is in another version.
+func ApplyClean(ctx context.Context, c client.Client, o *v1alpha1.NodeFirmware, all []metav1.Condition) error {
+	return apply(ctx, c, FieldOwnerCleaning, &v1alpha1.NodeFirmware{
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name, ResourceVersion: o.ResourceVersion},
+		Status:     v1alpha1.NodeFirmwareStatus{Conditions: only(all, status.CleanConditions...)},
+	}, "condition Clean of node firmware "+o.Name)
+}
+
+// ApplyCleaningPolicy writes the status of a CleaningPolicy to the version that was read. The cleaning controller of the operator does so. It
+// fails with a conflict when the policy is in another version.
+func ApplyCleaningPolicy(ctx context.Context, c client.Client, p *v1alpha1.CleaningPolicy, s v1alpha1.CleaningPolicyStatus) error {
+	part := &v1alpha1.CleaningPolicy{ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}, Status: s}
+	return apply(ctx, c, FieldOwnerCleaning, part, "status of cleaning policy "+p.Name)
+}
+
 // FieldOwnerSource is the field manager of the operator for sources.
 const FieldOwnerSource = v1alpha1.FieldOwnerOperator + "-source"
 

@@ -73,12 +73,17 @@ func taintOf(t corev1.Taint) string {
 	return ""
 }
 
+// isOurs reports whether a taint is the product's own, which is nobody's sign.
+func isOurs(t corev1.Taint) bool {
+	return t.Key == v1alpha1.UnverifiedTaint || t.Key == v1alpha1.OutOfServiceTaint
+}
+
 // Trim removes the annotations and taints that nothing in this package looks at.
 func Trim(n *corev1.Node) {
 	kept := map[string]string{}
 	for key, value := range n.Annotations {
 		isSign := slices.ContainsFunc(annotations, func(a struct{ key, who string }) bool { return a.key == key })
-		if isSign || key == v1alpha1.UpdateWhileCordonedAnnotation || key == v1alpha1.CordonedAnnotation {
+		if isSign || key == v1alpha1.UpdateWhileCordonedAnnotation || key == v1alpha1.CordonedAnnotation || key == v1alpha1.CleaningAnnotation {
 			kept[key] = value
 		}
 	}
@@ -86,7 +91,7 @@ func Trim(n *corev1.Node) {
 	if len(kept) == 0 {
 		n.Annotations = nil
 	}
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return taintOf(t) == "" })
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return taintOf(t) == "" && !isOurs(t) })
 }
 
 // Has says in a sentence for people who else has the Node by their own signs; empty for nobody.

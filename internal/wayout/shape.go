@@ -8,7 +8,7 @@ import (
 
 // Words of a command as the product makes it: what a shell takes as it is, whatever object it is about.
 const (
-	ours = `(?:nfw|ndev|rp|fwt|fct|fws|fwq|fwc|fwj)`
+	ours = `(?:nfw|ndev|rp|fwt|fct|fws|fwq|fwc|fwj|clp)`
 	name = `[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?`
 	// word is no flag: one such as --server or --kubeconfig would take the credentials of whoever copies it elsewhere, or run a program.
 	word   = `[A-Za-z0-9_./][A-Za-z0-9_./:=,-]*`
@@ -21,7 +21,7 @@ var shapes = func() (out []*regexp.Regexp) {
 	for _, shape := range []string{
 		`(?:get|describe|logs)(?: (?:` + flag + `|` + word + `))+`,
 		`patch ` + ours + ` ` + name + ` --type merge -p '\{"spec":\{` + fields + `\}\}'`,
-		`patch ` + ours + ` ` + name + ` --type merge -p "\{\\"spec\\":\{\\"requests\\":\{\\"[a-z]+\\":\\"\$\(date -u \+%FT%TZ\)\\"\}\}\}"`,
+		`patch ` + ours + ` ` + name + ` --type merge -p "\{\\"spec\\":\{(?:\\"service\\":\\"InService\\",)?\\"requests\\":\{\\"[a-z]+\\":\\"\$\(date -u \+%FT%TZ\)\\"\}\}\}"`,
 		`edit ` + ours + ` ` + name,
 		`delete (?:nfw|fwj) ` + name,
 		`uncordon ` + name,

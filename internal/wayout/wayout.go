@@ -40,3 +40,11 @@ func Handlers(namespace string) string {
 
 // Edit corrects the spec of an object.
 func Edit(kind, name string) string { return fmt.Sprintf("kubectl edit %s %s", kind, name) }
+
+// Serve returns a node that is out of service.
+func Serve(node string) string { return Set("nfw", node, `"service":"InService"`) }
+
+// ServeAsItIs returns a node that is out of service and not clean.
+func ServeAsItIs(node string) string {
+	return fmt.Sprintf(`kubectl patch nfw %s --type merge -p "{\"spec\":{\"service\":\"InService\",\"requests\":{\"release\":\"$(date -u +%%FT%%TZ)\"}}}"`, node)
+}

@@ -105,9 +105,9 @@ func hasBegun(j *v1alpha1.FirmwareJob) bool {
 	return j.Status.StartTime != nil
 }
 
-// requests reports whether the spec holds a person's pins or settings.
+// requests reports whether the spec holds a person's pins or settings, or that the node is out of service.
 func requests(s v1alpha1.NodeFirmwareSpec) bool {
-	return len(s.Pins) > 0 || s.ScanThreshold != ""
+	return len(s.Pins) > 0 || s.ScanThreshold != "" || s.Service == v1alpha1.NodeOutOfService
 }
 
 // pinned is the machine that the pins of a node are for, and the last request to adopt another one.
