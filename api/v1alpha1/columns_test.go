@@ -29,6 +29,7 @@ func TestKubectlGetGolden(t *testing.T) {
 		"FirmwareCatalog":       catalogsInUse(),
 		"FirmwareQuarantine":    quarantinesInUse(),
 		"RolloutPolicy":         policiesInUse(),
+		"CleaningPolicy":        cleaningInUse(),
 		"NodeFirmware":          nodesInUse(),
 		"NodeDevice":            devicesInUse(),
 		"FirmwareJob":           jobsInUse(),
@@ -151,6 +152,15 @@ func policiesInUse() []client.Object {
 	return []client.Object{byNumber, byPercent}
 }
 
+func cleaningInUse() []client.Object {
+	p := validCleaning()
+	p.Status = v1alpha1.CleaningPolicyStatus{
+		ObservedGeneration: 1, Nodes: v1alpha1.CleaningNodes{Selected: 10, Clean: 3, Failed: 1},
+		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonStepFailed, "1 node waits for a person, because a step failed. To see which: kubectl get nfw -o wide"),
+	}
+	return []client.Object{p}
+}
+
 func nodesInUse() []client.Object {
 	idle, working := validNodeFirmware(), validNodeFirmware()
 	lenovo := &v1alpha1.Machine{Vendor: "Lenovo", Model: "7X21", SerialNumber: "J300ABCD"}
@@ -158,13 +168,18 @@ func nodesInUse() []client.Object {
 		ObservedGeneration: 1, Machine: lenovo, BIOSVersion: "2.61.1", Baseline: "9f2c4e1a7b3d5566", LastScanTime: &someTime,
 		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonUpToDate, "6 of 6 devices run their firmware"),
 	}
+	leaving := validNodeFirmware()
+	leaving.Name, leaving.Spec.Service = "gpu-019", v1alpha1.NodeOutOfService
+	leaving.Status = *idle.Status.DeepCopy()
+	leaving.Status.Conditions = append(leaving.Status.Conditions, condition(v1alpha1.ConditionClean, metav1.ConditionFalse, v1alpha1.ReasonProgressing,
+		"Job gpu-019-3c4d5e6f runs the steps of CleaningPolicy gpu."))
 	working.Name = "gpu-018"
 	working.Status = v1alpha1.NodeFirmwareStatus{
 		ObservedGeneration: 1, Machine: lenovo, BIOSVersion: "2.56.0", LastScanTime: &someTime,
 		CurrentStep: &v1alpha1.CurrentStep{Job: "gpu-018-1a2b3c4d", Name: "flash"},
 		Conditions:  ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "job gpu-018-1a2b3c4d is at step flash"),
 	}
-	return []client.Object{idle, working}
+	return []client.Object{idle, working, leaving}
 }
 
 func devicesInUse() []client.Object {

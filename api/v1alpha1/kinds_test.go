@@ -27,6 +27,7 @@ func oneOfEach() map[string]client.Object {
 		"FirmwareCatalog":       validCatalog(),
 		"FirmwareQuarantine":    validQuarantine(),
 		"RolloutPolicy":         &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}},
+		"CleaningPolicy":        validCleaning(),
 		"NodeFirmware":          validNodeFirmware(),
 		"NodeDevice":            validDevice(),
 		"FirmwareJob":           validJob(),
@@ -83,6 +84,7 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, intstr.FromInt32(1), *policy.MaxUnavailable, "one node at a time by default")
 	assert.Equal(t, v1alpha1.Requirements{v1alpha1.RequireUnlock}, policy.Require)
 	assert.EqualValues(t, "60s", policy.HealthyFor)
+	assert.Equal(t, v1alpha1.CleaningActive, kinds["CleaningPolicy"].(*v1alpha1.CleaningPolicy).Spec.State)
 	job := kinds["FirmwareJob"].(*v1alpha1.FirmwareJob).Spec
 	assert.Equal(t, v1alpha1.Duration("60s"), job.Task.HealthyFor)
 	assert.Empty(t, job.Task.Require)

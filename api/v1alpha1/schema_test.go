@@ -277,7 +277,7 @@ func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 		require.NoError(t, yaml.UnmarshalStrict(text, d))
 		out = append(out, d)
 	}
-	require.Len(t, out, 9, "FirmwareTemplate, ConfigurationTemplate, FirmwareSource, FirmwareQuarantine, FirmwareCatalog, RolloutPolicy, NodeFirmware, NodeDevice, FirmwareJob")
+	require.Len(t, out, 10, "CleaningPolicy, FirmwareTemplate, ConfigurationTemplate, FirmwareSource, FirmwareQuarantine, FirmwareCatalog, RolloutPolicy, NodeFirmware, NodeDevice, FirmwareJob")
 	return out
 }
 

@@ -33,6 +33,9 @@ func TestStepsJobValidation(t *testing.T) {
 	t.Run("create", func(t *testing.T) {
 		checkCreate(t, validStepsJob, []change{
 			{name: "two steps", change: func(*v1alpha1.FirmwareJob) {}},
+			{name: "those of a cleaning policy", change: func(o *v1alpha1.FirmwareJob) {
+				o.Spec.Task.CleaningPolicyRef = &v1alpha1.CleaningPolicyReference{Name: "storage"}
+			}},
 			{name: "no steps", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Steps = nil }, field: "spec.task.steps", message: stepsMessage},
 			{name: "steps and updates", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Devices = validJob().Spec.Task.Devices },
 				field: "spec.task.devices", message: "a job of type Update or Restore lists its devices, one of type Backup may, and one of type Steps has none"},

@@ -481,6 +481,10 @@ func TestFirmwareJobValidation(t *testing.T) {
 				field: "spec.task.devices", message: devicesMessage},
 			{name: "an unknown type", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Task.Type = "Erase" },
 				field: "spec.task.type", message: `supported values: "Update", "Steps", "Backup", "Restore"`},
+			{name: "an update by a cleaning policy", change: func(o *v1alpha1.FirmwareJob) {
+				o.Spec.Task.CleaningPolicyRef = &v1alpha1.CleaningPolicyReference{Name: "storage"}
+			},
+				field: "spec.task.cleaningPolicyRef", message: "only a job of type Steps has a cleaningPolicyRef"},
 			{name: "no node", change: func(o *v1alpha1.FirmwareJob) { o.Spec.NodeName = "" },
 				field: "spec.nodeName", message: "Required"},
 			{name: "one device twice", change: func(o *v1alpha1.FirmwareJob) {
