@@ -143,6 +143,10 @@ func (i *installation) objects() []client.Object {
 		said("said-by-a", "firmware-daemon", "FirmwareJob", "node-a-12345678"), said("said-by-b", "firmware-daemon", "FirmwareJob", "node-b-12345678"),
 		said("said-by-operator", "node-firmware-operator", "FirmwareJob", "node-b-12345678"), job("ended"), update("node-a"), byPerson(v1alpha1.JobTypeRestore),
 		template("t"), configuration("c"), source("s"), forbidden(), catalog(),
+		cleaning(), changed(nodeFirmware("leaving"), func(n *v1alpha1.NodeFirmware) { n.Spec.Service = v1alpha1.NodeOutOfService }),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "cleaned", Annotations: map[string]string{v1alpha1.CleaningAnnotation: "j"}}, Spec: corev1.NodeSpec{
+			Unschedulable: true, Taints: []corev1.Taint{{Key: v1alpha1.UnverifiedTaint, Effect: corev1.TaintEffectNoSchedule}},
+		}},
 		changed(nodeFirmware("pinned"), func(n *v1alpha1.NodeFirmware) { n.Spec.ScanThreshold = "1h" }), unpinned("unpinned"), rollout("p"), rollout("default"), i.configMap("other", "x"), i.daemonPod("plain"))
 }
 
@@ -193,7 +197,7 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 		require.NoError(t, err)
 		out[node] = i.as(t, token)
 	}
-	for _, role := range []string{"viewer", "template-editor", "source-editor", "quarantine-editor", "policy-editor", "pin-editor", "job-editor", "admin"} {
+	for _, role := range []string{"viewer", "template-editor", "source-editor", "quarantine-editor", "policy-editor", "cleaning-editor", "pin-editor", "job-editor", "admin"} {
 		person := account("default", role)
 		require.NoError(t, i.admin.Create(t.Context(), person))
 		require.NoError(t, i.admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -203,11 +207,15 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 		}))
 		out[role] = i.as(t, token(person))
 	}
-	// Somebody who may do anything with pods, and has nothing to do with the product.
+	// Who administers nodes.
+	admin := rest.CopyConfig(i.config)
+	admin.Impersonate = rest.ImpersonationConfig{UserName: "alice", Groups: []string{"system:masters"}}
+	out["person"] = i.client(t, admin)
+	// A program that may do anything with pods and nodes, and has nothing to do with the product.
 	stranger := account("default", "stranger")
 	require.NoError(t, i.admin.Create(t.Context(), stranger))
 	require.NoError(t, i.admin.Create(t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "all-pods"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"*"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "all-pods"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods", "nodes"}, Verbs: []string{"*"}}},
 	}))
 	require.NoError(t, i.admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "all-pods"},
@@ -215,6 +223,13 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 	}))
 	out["stranger"] = i.as(t, token(stranger))
 	return out
+}
+
+func cleaning() *v1alpha1.CleaningPolicy {
+	return &v1alpha1.CleaningPolicy{ObjectMeta: metav1.ObjectMeta{Name: "storage"}, Spec: v1alpha1.CleaningPolicySpec{
+		NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "storage"}}, When: []v1alpha1.CleaningTime{v1alpha1.CleaningNewNode},
+		Steps: []v1alpha1.CleaningStep{{Name: "verify-firmware", Priority: new(int32(1))}},
+	}}
 }
 
 func nodeFirmware(name string) *v1alpha1.NodeFirmware {
@@ -553,6 +568,10 @@ func read(o client.Object) func(context.Context, client.Client) error {
 	return func(ctx context.Context, c client.Client) error { return c.Get(ctx, client.ObjectKeyFromObject(o), o) }
 }
 
+func get(o client.Object) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error { return c.Get(ctx, client.ObjectKeyFromObject(o), o) }
+}
+
 func list(o client.ObjectList) func(context.Context, client.Client) error {
 	return func(ctx context.Context, c client.Client) error { return c.List(ctx, o) }
 }
@@ -627,6 +646,20 @@ func (i *installation) attempts() []attempt {
 		}
 	}
 	mine := i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io")
+	const notItsNodes, stepsRun = "of a Node, the firmware operator may remove the taint of a new one", "steps run on the node"
+	taints := func(is ...string) string { // beside the one that every new Node gets
+		return fmt.Sprintf(`{"spec":{"taints":[%s]}}`, strings.Join(append([]string{`{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"}`}, is...), ","))
+	}
+	const isNew, isOut = `{"key":"nodefirmware.io/unverified","effect":"NoSchedule"}`, `{"key":"nodefirmware.io/out-of-service","value":"x","effect":"NoSchedule"}`
+	cleaned := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "cleaned"}}
+	steps := func(policy string) *v1alpha1.FirmwareJob {
+		return changed(job("node-a"), func(j *v1alpha1.FirmwareJob) {
+			j.Name = "node-a-clean"
+			if policy != "" {
+				j.Spec.Task.CleaningPolicyRef = &v1alpha1.CleaningPolicyReference{Name: policy}
+			}
+		})
+	}
 	nodeA := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
 	nodeB := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}}
 	onNode := func(kind, reason string) func(context.Context, client.Client) error {
@@ -915,10 +948,10 @@ func (i *installation) attempts() []attempt {
 		{"operator", "make a policy", create(rollout("mine")), "no RolloutPolicy but default"},
 		{"operator", "queue a job", create(update("node-c")), ""},
 		// R003-45: Only administrators start steps, and the budget bounds them.
-		{"operator", "run steps", create(changed(job("node-a"), func(j *v1alpha1.FirmwareJob) { j.Name = "erase" })), "of type Update only"},
+		{"operator", "run steps", create(changed(job("node-a"), func(j *v1alpha1.FirmwareJob) { j.Name = "erase" })), "only of type Update"},
 		// R002-11: what runs on a device is put back by persons alone.
-		{"operator", "restore firmware", create(byPerson(v1alpha1.JobTypeRestore)), "of type Update only"},
-		{"operator", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), "of type Update only"},
+		{"operator", "restore firmware", create(byPerson(v1alpha1.JobTypeRestore)), "only of type Update"},
+		{"operator", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), "only of type Update"},
 		{"operator", "end a restore by deleting its job", remove(byPerson(v1alpha1.JobTypeRestore)), "no FirmwareJob of a person before it has ended"},
 		{"a", "restore firmware", create(byPerson(v1alpha1.JobTypeRestore)), noVerb},
 		{"a", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), noVerb},
@@ -988,18 +1021,47 @@ func (i *installation) attempts() []attempt {
 
 		// The operator and the nodes that it drains.
 		{"operator", "cordon a node", patch(nodeA, `{"metadata":{"annotations":{"nodefirmware.io/cordoned":"x"}},"spec":{"unschedulable":true}}`), ""},
-		{"operator", "label a node", patch(nodeA, `{"metadata":{"labels":{"a":"b"}}}`), "may cordon and uncordon"},
-		{"operator", "annotate a node otherwise", patch(nodeA, `{"metadata":{"annotations":{"a":"b"}}}`), "may cordon and uncordon"},
+		{"operator", "label a node", patch(nodeA, `{"metadata":{"labels":{"a":"b"}}}`), notItsNodes},
+		{"operator", "annotate a node otherwise", patch(nodeA, `{"metadata":{"annotations":{"a":"b"}}}`), notItsNodes},
 		{"operator", "exclude a node from remediation", patch(nodeA, `{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":"true"},"annotations":{"nodefirmware.io/excluded-from-remediation":"x"}}}`), ""},
-		{"operator", "exclude a node from remediation without a mark", patch(nodeA, `{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":"true"}}}`), "may cordon and uncordon"},
-		{"operator", "have a node remedied that nobody excludes", patch(nodeA, `{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":"false"},"annotations":{"nodefirmware.io/excluded-from-remediation":"x"}}}`), "may cordon and uncordon"},
-		{"operator", "have a node remedied that a person excludes", patch(nodeB, `{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":null}}}`), "may cordon and uncordon"},
-		{"operator", "claim the exclusion of a person", patch(nodeB, `{"metadata":{"annotations":{"nodefirmware.io/excluded-from-remediation":"x"}}}`), "may cordon and uncordon"},
+		{"operator", "exclude a node from remediation without a mark", patch(nodeA, `{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":"true"}}}`), notItsNodes},
+		{"operator", "have a node remedied that nobody excludes", patch(nodeA, `{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":"false"},"annotations":{"nodefirmware.io/excluded-from-remediation":"x"}}}`), notItsNodes},
+		{"operator", "have a node remedied that a person excludes", patch(nodeB, `{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":null}}}`), notItsNodes},
+		{"operator", "claim the exclusion of a person", patch(nodeB, `{"metadata":{"annotations":{"nodefirmware.io/excluded-from-remediation":"x"}}}`), notItsNodes},
 		{"operator", "take a Lease of another namespace", create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-node-lease", Name: "node-a"}}), noVerb},
 		{"operator", "take a Lease of medik8s", create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "medik8s-leases", Name: "node-node-a"}}), ""},
 		{"operator", "read every Lease", list(&coordinationv1.LeaseList{}), noVerb},
 		{"a", "take a Lease of medik8s", create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "medik8s-leases", Name: "node-node-a"}}), noVerb},
-		{"operator", "taint a node", patch(nodeA, `{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), "may cordon and uncordon"},
+		{"operator", "taint a node", patch(nodeA, `{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), notItsNodes},
+		{"operator", "take a node out of service", patch(nodeA, taints(isOut)), ""},
+		{"operator", "evict what a node that is out of service runs", patch(nodeA, taints(strings.Replace(isOut, "NoSchedule", "NoExecute", 1))), notItsNodes},
+		{"operator", "declare a node new, whose steps would run then", patch(nodeA, taints(isNew)), notItsNodes},
+		{"operator", "return a node to service that is proven", patch(cleaned, taints()), ""},
+		{"operator", "say whose steps run on a node", patch(nodeA, `{"metadata":{"annotations":{"nodefirmware.io/cleaning":"j"}}}`), ""},
+		{"operator", "say that steps have ended", patch(cleaned, `{"metadata":{"annotations":{"nodefirmware.io/cleaning":null}}}`), ""},
+		{"operator", "queue the steps of a policy", create(steps("storage")), ""},
+		{"operator", "queue steps of its own", create(steps("")), "or with the steps of a CleaningPolicy"},
+		{"operator", "say what steps a node runs", create(cleaning()), noVerb},
+		{"operator", "edit what steps a node runs", patch(cleaning(), `{"spec":{"state":"Paused"}}`), noVerb},
+		{"operator", "count the nodes of a policy", status(cleaning(), `{"nodes":{"selected":1,"clean":0,"failed":0}}`), ""},
+		{"operator", "take a node out of service by its spec", patch(nodeFirmware("node-a"), `{"spec":{"service":"OutOfService"}}`), "may change nothing of a NodeFirmware"},
+		{"operator", "create a node's firmware that is out of service", create(changed(nodeFirmware("node-e"), func(n *v1alpha1.NodeFirmware) { n.Spec.Service = v1alpha1.NodeOutOfService })), "without pins"},
+		{"operator", "forget that a node is out of service", remove(nodeFirmware("leaving")), "may not delete a NodeFirmware"},
+		{"operator", "say that a node is clean", status(nodeFirmware("node-a"), conditions("Clean")), ""},
+		{"a", "say that its node is clean", status(nodeFirmware("node-a"), conditions("Clean")), operators},
+		{"a", "read what steps its node runs", get(cleaning()), ""},
+		{"a", "edit what steps its node runs", patch(cleaning(), `{"spec":{"state":"Paused"}}`), noVerb},
+		{"a", "take the taint off its node", patch(cleaned, taints()), noVerb},
+		{"cleaning-editor", "say what steps nodes run", create(changed(cleaning(), func(p *v1alpha1.CleaningPolicy) { p.Name = "other" })), ""},
+		{"cleaning-editor", "take a node out of service", patch(nodeFirmware("node-a"), `{"spec":{"service":"OutOfService"}}`), noVerb},
+		{"pin-editor", "take a node out of service", patch(nodeFirmware("node-a"), `{"spec":{"service":"OutOfService"}}`), ""},
+		{"pin-editor", "say what steps nodes run", patch(cleaning(), `{"spec":{"state":"Paused"}}`), noVerb},
+		{"person", "uncordon a node whose steps run", patch(cleaned, `{"spec":{"unschedulable":false}}`), stepsRun}, // R003-31
+		{"person", "let work onto a node whose steps run", patch(cleaned, taints()), stepsRun},
+		{"person", "say that no step runs", patch(cleaned, `{"metadata":{"annotations":{"nodefirmware.io/cleaning":null}}}`), stepsRun},
+		{"person", "label a node whose steps run", patch(cleaned, `{"metadata":{"labels":{"a":"b"}}}`), ""},
+		{"person", "uncordon another node", patch(nodeA, `{"spec":{"unschedulable":false}}`), ""},
+		{"stranger", "uncordon a node whose steps run, as a program that drains nodes does", patch(cleaned, `{"spec":{"unschedulable":false}}`), ""},
 		{"operator", "report on a node", status(nodeA, `{"phase":"Running"}`), ownWords},
 		{"operator", "evict a pod", evict(i.daemonPod("plain")), ""},
 		{"operator", "delete a pod of somebody else", remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}), noVerb},
@@ -1149,6 +1211,16 @@ func TestEveryoneStaysInTheirRole(t *testing.T) { // R001-5
 				assert.NotZero(t, made[who], "%s attempts nothing", who)
 			}
 			i.proves(t)
+
+			// Without the component that has the operator drain nodes it writes nothing but its taints.
+			require.NoError(t, i.admin.Delete(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: in.prefix + "node-firmware-operator-drain"}}))
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
+			require.EventuallyWithT(t, func(ct *assert.CollectT) {
+				err := callers["operator"].Patch(t.Context(), node, merge(`{"metadata":{"annotations":{"nodefirmware.io/cordoned":"x"}},"spec":{"unschedulable":true}}`), client.DryRunAll)
+				assert.ErrorContains(ct, err, "where it drains nodes")
+			}, time.Minute, 100*time.Millisecond)
+			require.NoError(t, callers["operator"].Patch(t.Context(), node,
+				merge(`{"spec":{"taints":[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"},{"key":"nodefirmware.io/out-of-service","value":"x","effect":"NoSchedule"}]}}`), client.DryRunAll))
 		})
 	}
 }

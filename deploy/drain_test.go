@@ -30,7 +30,9 @@ func TestOnlyTheComponentThatDrainsMayCordonAndEvict(t *testing.T) {
 				if resource == "nodes/status" {
 					assert.Equal(t, "node-firmware-operator", o.GetName(), "a policy confines it to its conditions")
 				}
-				if resource == "nodes" {
+				if resource == "nodes" && o.GetName() == "node-firmware-operator" {
+					assert.Equal(t, []string{"get", "list", "watch", "patch"}, r.Verbs, "a policy confines it to its taints without the verb cordon")
+				} else if resource == "nodes" {
 					assert.Equal(t, []string{"get", "list", "watch"}, r.Verbs, o.GetName())
 				}
 				assert.NotEqual(t, "pods/eviction", resource, o.GetName())
@@ -53,7 +55,7 @@ func TestOnlyTheComponentThatDrainsMayCordonAndEvict(t *testing.T) {
 		}
 	}
 	assert.Equal(t, map[string][]string{
-		"nodes": {"patch"}, "pods": {"list"}, "pods/eviction": {"create"}, "daemonsets": {"get"}, "nodefirmwares/status": {"patch"},
+		"nodes": {"cordon"}, "pods": {"list"}, "pods/eviction": {"create"}, "daemonsets": {"get"}, "nodefirmwares/status": {"patch"},
 	}, verbs)
 }
 
