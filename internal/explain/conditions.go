@@ -21,6 +21,17 @@ func Concern(conditions []metav1.Condition) *metav1.Condition {
 	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionDaemonReady); c != nil && c.Status == metav1.ConditionFalse {
 		return c
 	}
+	if c := Cleaning(conditions); c != nil && (c.Reason == v1alpha1.ReasonStepFailed || c.Reason == v1alpha1.ReasonConflict) {
+		return c
+	}
+	return nil
+}
+
+// Cleaning is why a node that is new or out of service is not clean; nil for any other.
+func Cleaning(conditions []metav1.Condition) *metav1.Condition {
+	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionClean); c != nil && c.Status != metav1.ConditionTrue {
+		return c
+	}
 	return nil
 }
 
@@ -29,6 +40,8 @@ func Described(o client.Object) (string, []metav1.Condition) {
 	switch o := o.(type) {
 	case *v1alpha1.RolloutPolicy:
 		return "policy", o.Status.Conditions
+	case *v1alpha1.CleaningPolicy:
+		return "cleaning", o.Status.Conditions
 	case *v1alpha1.FirmwareTemplate:
 		return "template", o.Status.Conditions
 	case *v1alpha1.ConfigurationTemplate:
@@ -54,8 +67,12 @@ func Deciding(conditions []metav1.Condition) metav1.Condition {
 	if c := Concern(conditions); c != nil {
 		return *c
 	}
-	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); c != nil {
+	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	if c := Cleaning(conditions); c != nil && (ready == nil || ready.Status == metav1.ConditionTrue) {
 		return *c
+	}
+	if ready != nil {
+		return *ready
 	}
 	return metav1.Condition{Reason: v1alpha1.ReasonPending, Message: "Nothing has looked at it yet. Is the operator running?"}
 }

@@ -21,6 +21,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -136,11 +137,18 @@ func (w ways) own(node string, change func(*v1alpha1.TaskDevice)) string {
 	return o.Name
 }
 
-// fails ends the admitted job of a node as its daemon reports it.
+// fails ends the admitted job of a node without success.
 func (w ways) fails(node string, f status.JobFacts) *v1alpha1.FirmwareJob {
 	w.t.Helper()
+	f.Outcome = step.Failed
+	return w.ends(node, f)
+}
+
+// ends ends the admitted job of a node as its daemon reports it.
+func (w ways) ends(node string, f status.JobFacts) *v1alpha1.FirmwareJob {
+	w.t.Helper()
 	j := w.admitted(node)
-	f.Name, f.Node, f.Outcome = j.Name, node, step.Failed
+	f.Name, f.Node = j.Name, node
 	now := time.Now()
 	s := v1alpha1.FirmwareJobStatus{
 		ObservedGeneration: j.Generation, StartTime: &metav1.Time{Time: now}, CompletionTime: &metav1.Time{Time: now},
@@ -889,4 +897,60 @@ func (p *process) in(t *testing.T) *process {
 	out := *p
 	out.t = t
 	return &out
+}
+
+// A policy of cleaning and the nodes that it concerns, likewise.
+func TestWaysOutOfCleaning(t *testing.T) {
+	w := newWays(t)
+	w.policy("Active")
+	cleaning := func(name, pool string, change func(*v1alpha1.CleaningPolicySpec)) {
+		t.Helper()
+		p := &v1alpha1.CleaningPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.CleaningPolicySpec{
+			NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}}, When: []v1alpha1.CleaningTime{v1alpha1.CleaningOutOfService},
+			Steps: []v1alpha1.CleaningStep{{Name: "verify-firmware", Priority: ptr.To[int32](1)}},
+		}}
+		change(&p.Spec)
+		require.NoError(t, w.env.Client.Create(t.Context(), p))
+	}
+	says := func(name, reason string) client.Object {
+		t.Helper()
+		o := &v1alpha1.CleaningPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		return w.says(o, func() []metav1.Condition { return o.Status.Conditions }, v1alpha1.ConditionReady, reason)
+	}
+	plain := func(*v1alpha1.CleaningPolicySpec) {}
+	for _, pool := range []string{"paused", "twice", "invalid", "failed"} {
+		w.nodeIn(pool, pool)
+	}
+
+	cleaning("paused", "paused", func(s *v1alpha1.CleaningPolicySpec) { s.State = v1alpha1.CleaningPaused })
+	w.types("CleaningPolicy Paused", says("paused", v1alpha1.ReasonPaused))
+	says("paused", v1alpha1.ReasonSucceeded)
+
+	cleaning("twice", "twice", plain)
+	cleaning("too", "twice", plain)
+	w.types("CleaningPolicy Conflict", says("twice", v1alpha1.ReasonConflict), "s/pool: twice/pool: paused-too/")
+	says("too", v1alpha1.ReasonSucceeded)
+
+	cleaning("invalid", "invalid", func(s *v1alpha1.CleaningPolicySpec) { s.NodeSelector.MatchLabels["pool"] = "no label!" })
+	w.types("CleaningPolicy InvalidSpec", says("invalid", v1alpha1.ReasonInvalidSpec), "s/no label!/invalid/")
+	says("invalid", v1alpha1.ReasonSucceeded)
+
+	cleaning("failed", "failed", plain)
+	n := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "failed"}}
+	w.eventually("the node has its object", func() bool { return w.get(n) })
+	require.NoError(t, fieldset.ApplyNode(t.Context(), w.env.Client, n.Name, v1alpha1.NodeFirmwareStatus{LastScanTime: ptr.To(metav1.Now())}))
+	require.NoError(t, w.env.Client.Patch(t.Context(), n, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"service":"OutOfService"}}`))))
+	clean := func(reason string) client.Object {
+		t.Helper()
+		return w.says(n, func() []metav1.Condition { return n.Status.Conditions }, v1alpha1.ConditionClean, reason)
+	}
+	j := w.fails("failed", status.JobFacts{Failure: &step.Failure{Reason: step.StepFailed, Step: plan.VerifyFirmware, Held: true, Message: "the device runs 1 instead of 2"}})
+	w.types("CleaningPolicy StepFailed", clean(v1alpha1.ReasonStepFailed))
+	w.queued("failed", j.Name)
+	clean(v1alpha1.ReasonPending)
+	w.ends("failed", status.JobFacts{Outcome: step.Complete})
+	w.types("CleaningPolicy Succeeded", clean(v1alpha1.ReasonSucceeded))
+	w.eventually("it is in service", func() bool {
+		return w.get(n) && n.Spec.Service == v1alpha1.NodeInService && meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionClean) == nil
+	})
 }

@@ -36,6 +36,8 @@ var speakers = map[string]string{
 	"internal/status/policy.go":      "RolloutPolicy",
 	"internal/status/source.go":      "FirmwareSource",
 	"internal/status/quarantine.go":  "FirmwareQuarantine",
+	"internal/status/cleaning.go":    "CleaningPolicy",
+	"internal/controller/cleaning":   "CleaningPolicy",
 	"internal/controller/catalog":    "FirmwareCatalog",
 	"internal/controller/source":     "FirmwareSource",
 	"internal/controller/quarantine": "FirmwareQuarantine",

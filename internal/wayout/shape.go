@@ -28,7 +28,7 @@ var shapes = func() (out []*regexp.Regexp) {
 		`annotate (?:node|fwj) ` + name + ` nodefirmware\.io/` + word,
 		`edit configmap node-firmware-pod-handlers`,
 		`delete pod(?: -A)? -l ` + regexp.QuoteMeta(pods) + `(?:daemon|operator)(?: --field-selector spec\.nodeName=` + name + `)?`,
-		`firmware [a-z]+(?: ` + word + `)*(?: --force)?`,
+		`firmware [a-z-]+(?: ` + word + `)*(?: --force)?`,
 	} {
 		out = append(out, regexp.MustCompile(`^kubectl (?:-n `+name+` )?`+shape+`$`))
 	}

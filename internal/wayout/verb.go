@@ -11,6 +11,7 @@ var patched = regexp.MustCompile(`^kubectl patch (nfw|rp|fwt|fwq|fwj) (\S+) --ty
 
 // verbs of kubectl firmware, by the kind and what is changed.
 var verbs = []struct{ kind, change, verb string }{
+	{"nfw", `"service":"InService"`, "in-service %s"},
 	{"nfw", `"retry":`, "retry %s"},
 	{"nfw", `"release":`, "release %s"},
 	{"nfw", `"scan":`, "scan %s"},
