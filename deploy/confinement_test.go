@@ -645,6 +645,7 @@ func (i *installation) attempts() []attempt {
 			d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: name, UID: "1", BlockOwnerDeletion: &blocks}}
 		}
 	}
+	absent := &v1alpha1.CleaningPolicy{ObjectMeta: metav1.ObjectMeta{Name: "absent"}}
 	mine := i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io")
 	const notItsNodes, stepsRun = "of a Node, the firmware operator may remove the taint of a new one", "steps run on the node"
 	taints := func(is ...string) string { // beside the one that every new Node gets
@@ -803,6 +804,10 @@ func (i *installation) attempts() []attempt {
 		{"a", "list sources", list(&v1alpha1.FirmwareSourceList{}), noVerb},
 		{"a", "read settings", read(configuration("c")), ""},
 		{"a", "list settings", list(&v1alpha1.ConfigurationTemplateList{}), noVerb},
+		{"a", "read a cleaning policy", func(ctx context.Context, c client.Client) error { return client.IgnoreNotFound(read(absent)(ctx, c)) }, ""},
+		{"a", "list cleaning policies", list(&v1alpha1.CleaningPolicyList{}), noVerb},
+		{"a", "want other steps", patch(absent, `{"spec":{"state":"Paused"}}`), noVerb},
+		{"a", "say that its node is clean", status(absent, `{"nodes":{"clean":1}}`), noVerb},
 		{"a", "want other settings", patch(configuration("c"), `{"spec":{"state":"Paused"}}`), noVerb},
 		{"a", "report on settings for the operator", status(configuration("c"), `{"observedGeneration":1}`), noVerb},
 		{"a", "want other firmware", patch(template("t"), `{"spec":{"state":"Paused"}}`), noVerb},

@@ -44,9 +44,9 @@ func main() {
 func count(tree fs.FS) ([]figure, error) {
 	fields := figure{name: "fields", most: 446}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 75300}
+	product := figure{name: "product", most: 75510}
 	world := figure{name: "testWorld", most: 32200}
-	tests := figure{name: "tests", most: 99200}
+	tests := figure{name: "tests", most: 100020}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -23,6 +23,32 @@ const maxRequested = 512
 // node's health with its health before, and returns the node. Devices are those of the node. The error names every request that cannot be
 // run.
 func (c Catalog) Requested(requests []Request, devices []Target) ([]Step, error) {
+	steps, err := c.expand(requests, devices)
+	if err != nil {
+		return nil, err
+	}
+	first := slices.IndexFunc(steps, func(s Step) bool { return s.Changes })
+	if first < 0 {
+		return steps, nil
+	}
+	return c.wrap(steps, first), nil
+}
+
+// Cleaning returns the steps of a job that cleans the host: the requested steps as Requested does, but all of them run while the node is out
+// of service, whether or not they change anything.
+func (c Catalog) Cleaning(requests []Request, devices []Target) ([]Step, error) {
+	steps, err := c.expand(requests, devices)
+	if err != nil {
+		return nil, err
+	}
+	for i := range steps {
+		steps[i].OutOfService = true
+	}
+	return c.wrap(steps, 0), nil
+}
+
+// expand returns the steps of each request for its devices.
+func (c Catalog) expand(requests []Request, devices []Target) ([]Step, error) {
 	var steps []Step
 	var errs []error
 	onHost := map[string]bool{}
@@ -43,7 +69,7 @@ func (c Catalog) Requested(requests []Request, devices []Target) ([]Step, error)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return c.wrap(steps), nil
+	return steps, nil
 }
 
 func (c Catalog) requested(r Request, devices []Target) ([]Step, error) {
@@ -102,13 +128,9 @@ func interfaces(defs []Definition) string {
 	return strings.Join(out, ", ")
 }
 
-// wrap adds the steps that a change of a device or the host needs around it. Steps that change nothing and come before the
-// first change run before the node is taken out of service.
-func (c Catalog) wrap(steps []Step) []Step {
-	first := slices.IndexFunc(steps, func(s Step) bool { return s.Changes })
-	if first < 0 {
-		return steps
-	}
+// wrap adds the steps that a maintenance needs around it. Those before the first one that needs it run before the node is taken out of
+// service.
+func (c Catalog) wrap(steps []Step, first int) []Step {
 	own := func(k Kind) Step { return definitionOf(c.definitions(), k).step("") }
 	out := append([]Step{own(Preflight)}, steps[:first]...)
 	out = append(append(out, own(Maintenance)), steps[first:]...)

@@ -2,10 +2,12 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -38,6 +40,31 @@ func TestRequestedStepsRunInTheGivenOrderAndNoOther(t *testing.T) {
 	}
 }
 
+// R003-1: whatever the steps of a cleaning are and in whatever order, the node has left service before the first of them, and is judged
+// before it returns.
+func TestEveryStepOfACleaningRunsOutOfService(t *testing.T) {
+	c, err := plan.NewCatalog(nil, erase)
+	require.NoError(t, err)
+	rapid.Check(t, func(t *rapid.T) {
+		var requests []plan.Request
+		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"verify-inventory", "verify-firmware", "erase", "reset-bios-settings"}), 1, 4,
+			rapid.ID[string]).Draw(t, "steps") {
+			requests = append(requests, plan.Request{Name: name})
+		}
+		asked, err := c.Requested(requests, machine)
+		require.NoError(t, err)
+		own := []plan.Kind{plan.Preflight, plan.Maintenance, plan.Reboot, plan.Health, plan.Release}
+		asked = slices.DeleteFunc(asked, func(s plan.Step) bool { return slices.Contains(own, s.Kind) })
+		steps, err := c.Cleaning(requests, machine)
+		require.NoError(t, err)
+
+		require.Equal(t, slices.Concat([]string{"preflight ", "maintenance "}, names(asked), []string{"reboot ", "health ", "release "}), names(steps))
+		for _, s := range steps {
+			assert.Equal(t, !slices.Contains(own, s.Kind), s.OutOfService, s.Kind)
+		}
+	})
+}
+
 func TestImpossibleRequestSaysWhy(t *testing.T) {
 	c, err := plan.NewCatalog(nil, erase)
 	require.NoError(t, err)
@@ -52,6 +79,9 @@ func TestImpossibleRequestSaysWhy(t *testing.T) {
 		"step verify-inventory is requested twice":                            {{Name: "verify-inventory"}, {Name: "verify-inventory"}},
 	} {
 		steps, err := c.Requested(requests, machine)
+		assert.ErrorContains(t, err, want)
+		assert.Empty(t, steps)
+		steps, err = c.Cleaning(requests, machine)
 		assert.ErrorContains(t, err, want)
 		assert.Empty(t, steps)
 	}

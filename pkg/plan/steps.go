@@ -62,6 +62,8 @@ type Step struct {
 	// Task marks a step that is not part of every update, and Changes one of them that changes a device or the host.
 	Task    bool `json:"task,omitempty"`
 	Changes bool `json:"changes,omitempty"`
+	// OutOfService says that the step runs only while the node is out of service, also where it changes nothing.
+	OutOfService bool `json:"outOfService,omitempty"`
 	// Deadline without progress after which a person is alerted; zero for none.
 	Deadline time.Duration `json:"deadline,omitempty"`
 }

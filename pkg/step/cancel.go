@@ -1,6 +1,10 @@
 package step
 
-import "github.com/nodefirmware/node-firmware-operator/pkg/plan"
+import (
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
 
 // Delay is what a cancellation waits for.
 type Delay string
@@ -37,7 +41,7 @@ func CancelAwaits(r Record, grace bool) Delay {
 }
 
 // stopped ends a job that a person cancelled, as soon as the running step allows it, and a job that has written nothing
-// by its deadline. A failed job, its rollback and the return of the node to service go on.
+// by its deadline, unless it cleans the host and the node is out of service by then. A failed job, its rollback and the return of the node to service go on.
 func (d decider) stopped() (Action, bool) {
 	if d.r.Failure != nil || d.s.Kind == plan.Release {
 		return Action{}, false
@@ -51,11 +55,12 @@ func (d decider) stopped() (Action, bool) {
 	if d.s.Kind == plan.Verify || d.s.Kind == plan.Health {
 		return Action{}, false
 	}
+	expired := d.f.Expired && !d.cleaning()
 	var a Action
 	switch {
-	case d.f.Cancel != nil && !(d.graced() && !d.f.Expired):
+	case d.f.Cancel != nil && !(d.graced() && !expired):
 		a = d.fail(Cancelled, "cancelled before the first write: %s", *d.f.Cancel)
-	case !d.f.Expired:
+	case !expired:
 		return Action{}, false
 	case d.s.Returned != nil && d.s.Returned.Again:
 		a = d.fail(d.s.Returned.Failure.Reason, "nothing was written before the deadline: %s", d.s.Returned.Failure.Message)
@@ -66,6 +71,12 @@ func (d decider) stopped() (Action, bool) {
 	}
 	a.Failure.Held = d.r.Inherited
 	return a, true
+}
+
+// cleaning reports whether the job has come to the steps that clean the host. They may take longer than the wait for the maintenance, and
+// write nothing.
+func (d decider) cleaning() bool {
+	return slices.ContainsFunc(d.r.Steps[:d.i+1], func(s Step) bool { return s.OutOfService })
 }
 
 // graced reports whether the running step still has time to end by itself. A step that nothing runs any more is not begun again

@@ -40,10 +40,11 @@ func (d decider) lost() bool {
 }
 
 func (d decider) maintenance() Action {
-	if d.s.State == Pending && !d.r.Inherited && !d.r.UnderHold && d.nothingToDo() {
+	mayStay := d.s.State == Pending && !d.r.Inherited && !d.r.UnderHold && !slices.ContainsFunc(d.r.Steps, Step.outOfService)
+	if mayStay && d.nothingToDo() {
 		return d.skip("every device already runs its target")
 	}
-	if d.s.State == Pending && !d.r.Inherited && !d.r.UnderHold && d.quiet() {
+	if mayStay && d.quiet() {
 		a := d.skip("what is changed needs no activation and disturbs nothing: the node stays in service")
 		a.InService = true
 		return a
@@ -59,9 +60,6 @@ func (d decider) maintenance() Action {
 
 // quiet reports whether all that is to be done is settings that come into force at once and disturb nothing.
 func (d decider) quiet() bool {
-	if slices.ContainsFunc(d.r.Steps, func(s Step) bool { return s.Changes }) {
-		return false
-	}
 	for _, u := range d.r.Updates {
 		dev := d.f.Devices[u.Device]
 		has := dev.Settings
@@ -73,11 +71,6 @@ func (d decider) quiet() bool {
 }
 
 func (d decider) nothingToDo() bool {
-	for _, s := range d.r.Steps {
-		if s.Changes {
-			return false
-		}
-	}
 	for _, u := range d.r.Updates {
 		dev, ok := d.f.Devices[u.Device]
 		if !ok || dev.WriteRunning || u.Version != "" && !dev.settled(u.Version) || u.Settings && !dev.configured() {
@@ -182,7 +175,7 @@ func (d decider) task() Action {
 	switch {
 	case d.notAgain():
 		begin = d.endRounds
-	case d.s.Changes:
+	case d.s.outOfService():
 		begin = d.write
 	}
 	dev, ret := d.f.Devices[d.s.Device], d.s.Returned
@@ -202,6 +195,8 @@ func (d decider) task() Action {
 		return d.fail(StepFailed, "the step is not done after %d rounds", d.s.Attempt)
 	case ret.Again:
 		return begin()
+	case d.s.OutOfService: // what it found says nothing where the node came back meanwhile
+		return d.inMaintenance(d.succeed(ret.Message))
 	}
 	return d.succeed(ret.Message)
 }

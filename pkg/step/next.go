@@ -158,7 +158,7 @@ func (d decider) inMaintenance(act Action) Action {
 		return act
 	case !d.r.InService && (taken == nil || taken.State != Succeeded):
 		return lost("the node is not in maintenance and the device changed after it was read; nothing was written")
-	case d.s.Kind != plan.Reboot && d.s.Attempt >= d.attempts():
+	case act.Verb == Begin && d.s.Kind != plan.Reboot && d.s.Attempt >= d.attempts():
 		return d.fail(AttemptsExhausted, "the step has already been started %d times", d.s.Attempt)
 	case d.f.Maintenance == MaintenanceReady:
 		return act
@@ -185,10 +185,10 @@ func (d decider) unforeseen() Action {
 	return a
 }
 
-// attempts bounds how often a step that writes is begun.
+// attempts bounds how often a step that needs the maintenance is begun.
 func (d decider) attempts() int32 {
 	switch {
-	case d.s.Changes:
+	case d.s.Task:
 		return MaxTaskAttempts
 	case d.s.Kind == plan.Configure || d.s.Kind == plan.Activate || d.s.Kind == plan.Reboot:
 		return MaxAttempts * d.rounds()

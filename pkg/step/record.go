@@ -201,6 +201,9 @@ func (s Step) interrupted() bool {
 	return s.State == Running && (s.Returned == nil || !s.Returned.Again)
 }
 
+// outOfService reports whether a step that is not part of every update runs only while the node is out of service.
+func (s Step) outOfService() bool { return s.Changes || s.OutOfService }
+
 // Returned is the result of an attempt of a step. It is only a claim: the hardware is read to confirm it.
 type Returned struct {
 	// Failure is nil when the attempt claims to have succeeded.
@@ -452,6 +455,11 @@ func (r Record) updateReboots() int32 {
 func (r Record) InMaintenance() bool {
 	s := r.step(plan.Maintenance)
 	return r.Inherited || r.UnderHold || s != nil && s.State == Succeeded
+}
+
+// Cleans reports whether the job cleans the host: its steps run out of service, whether or not they change anything.
+func (r Record) Cleans() bool {
+	return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.OutOfService })
 }
 
 func (r Record) began(k plan.Kind) bool {

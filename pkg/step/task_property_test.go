@@ -33,7 +33,8 @@ func (w *stage) chance(label string, oneIn int) bool {
 }
 
 // Whatever dies when: the steps run in the order they were asked for, what changes something runs in the maintenance and
-// goes on from what it kept, and the job ends with the node in service or held for a reason (R003-23, R003-48, R003-49).
+// goes on from what it kept, as does all that cleans the node, and the job ends with the node in service or held for a reason (R003-1,
+// R003-23, R003-25, R003-48, R003-49).
 func TestEveryScheduleOfSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"verify-inventory", "verify-firmware", "erase", "reset-bios-settings"}), 1, 4,
@@ -42,7 +43,11 @@ func TestEveryScheduleOfSteps(t *testing.T) {
 		for _, n := range names {
 			requests = append(requests, plan.Request{Name: n})
 		}
-		w := &stage{t: t, r: taskJob(t, requests...), f: ready, maintenance: step.MaintenanceNone, changed: map[string]int{}, done: map[string]byte{}}
+		job := taskJob
+		if rapid.Bool().Draw(t, "cleans") {
+			job = cleaningJob
+		}
+		w := &stage{t: t, r: job(t, requests...), f: ready, maintenance: step.MaintenanceNone, changed: map[string]int{}, done: map[string]byte{}}
 		for round := 0; w.r.Outcome == ""; round++ {
 			require.Less(t, round, 500, "the job does not end: %+v", w.r)
 			w.round()
@@ -102,8 +107,10 @@ func (w *stage) act(s step.Step) *step.Returned {
 	case plan.Preflight:
 		return &step.Returned{}
 	}
-	if s.Changes {
+	if s.Changes || w.r.Cleans() {
 		require.Equal(w.t, step.MaintenanceReady, w.maintenance, "%s without maintenance", name)
+	}
+	if s.Changes {
 		w.changed[name]++
 	}
 	if w.chance("step fails", 12) {
@@ -145,6 +152,9 @@ func (w *stage) judge() {
 	}
 	require.NotNil(w.t, w.r.Failure)
 	assert.Nil(w.t, w.r.Rollback, "no firmware is at fault")
+	if w.r.Failure.Reason != step.Cancelled {
+		assert.Equal(w.t, w.r.InMaintenance(), w.r.Failure.Held, "a step that failed out of service holds the node, and no other")
+	}
 	if w.r.Failure.Held {
 		assert.Equal(w.t, step.MaintenanceReady, w.maintenance)
 	} else {

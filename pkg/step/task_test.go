@@ -15,9 +15,18 @@ import (
 
 // taskJob is a job that was asked for the steps on a node with a BIOS and a drive, whose driver brings erase.
 func taskJob(t require.TestingT, requests ...plan.Request) step.Record {
+	return recordOf(t, plan.Catalog.Requested, requests)
+}
+
+// cleaningJob is taskJob for a job that cleans the node.
+func cleaningJob(t require.TestingT, requests ...plan.Request) step.Record {
+	return recordOf(t, plan.Catalog.Cleaning, requests)
+}
+
+func recordOf(t require.TestingT, list func(plan.Catalog, []plan.Request, []plan.Target) ([]plan.Step, error), requests []plan.Request) step.Record {
 	c, err := plan.NewCatalog(nil, plan.Definition{Kind: "erase", Interface: "sim", Changes: true})
 	require.NoError(t, err)
-	steps, err := c.Requested(requests, []plan.Target{{Device: "bios", Class: inventory.BIOS}, {Device: "disk", Class: inventory.Disk, Driver: "sim"}})
+	steps, err := list(c, requests, []plan.Target{{Device: "bios", Class: inventory.BIOS}, {Device: "disk", Class: inventory.Disk, Driver: "sim"}})
 	require.NoError(t, err)
 	return step.New(steps, step.Update{Device: "bios"}, step.Update{Device: "disk"})
 }

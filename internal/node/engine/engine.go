@@ -312,7 +312,7 @@ func inherit(job *journal.Job, held journal.Job) {
 
 // Submit makes the job the next to be executed. A job that holds the node after its failure is superseded: the new one
 // goes on in the same maintenance and is measured against the same baseline, or a new one on the request of a person. One that runs steps or
-// backs up supersedes nothing: it runs while the node stays held. It returns ErrBusy while a job runs, and does nothing when the journal knows the job.
+// backs up runs while the node stays held, and supersedes nothing: only a job that cleans the node supersedes another one that did. It returns ErrBusy while a job runs, and does nothing when the journal knows the job.
 func (e *Engine) Submit(job journal.Job) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -333,7 +333,7 @@ func (e *Engine) Submit(job journal.Job) error {
 	switch {
 	case held == nil:
 		err = e.cfg.Journal.Save(job)
-	case len(job.Requested) > 0 || job.Backup:
+	case job.Backup || len(job.Requested) > 0 && !(job.Record.Cleans() && held.Record.Cleans()):
 		job.Record, job.Baseline = step.Hold(job.Record), held.Baseline
 		err = e.cfg.Journal.Save(job)
 	default:

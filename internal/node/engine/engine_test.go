@@ -111,9 +111,23 @@ func TestStoppedAnywhereEndsTheSame(t *testing.T) {
 	requireSameEndAnywhere(t, 20, func(m *enginetest.Machine) (points, at *int) { return &m.Reads, &m.EndAt })
 }
 
-// requireSameEndAnywhere interrupts a job at each of the points that are counted, of which there must be more than the
+// requireSameEndAnywhere interrupts an update at each of the points that are counted, of which there must be more than the
 // given number.
 func requireSameEndAnywhere(t *testing.T, more int, interruption func(*enginetest.Machine) (points, at *int)) {
+	t.Helper()
+	interruptAnywhere(t, more, interruption, func(t *testing.T, m *enginetest.Machine, n int) {
+		view := runAgain(m, m.Job("j", fleet(m)...))
+		requireComplete(t, m, view, "j")
+		assert.Equal(t, 1, m.Window.Scheduled, "interrupted at %d", n)
+		assert.Equal(t, 1, m.Sim.Count(drivertest.OpReboot, ""), "interrupted at %d", n)
+		for _, id := range m.IDs {
+			assert.Equal(t, 1, m.Sim.Count(drivertest.OpWrite, id.UniqueID), "interrupted at %d", n)
+		}
+	})
+}
+
+// interruptAnywhere lets a machine live through its jobs again and again, and interrupts it once each time, at one point after the other.
+func interruptAnywhere(t *testing.T, more int, interruption func(*enginetest.Machine) (points, at *int), live func(*testing.T, *enginetest.Machine, int)) {
 	t.Helper()
 	interrupted := 0
 	for n := 1; ; n++ {
@@ -121,17 +135,7 @@ func requireSameEndAnywhere(t *testing.T, more int, interruption func(*enginetes
 		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 			points, at := interruption(m)
 			*at = n
-			j := m.Job("j", fleet(m)...)
-			view := m.Run(j)
-			if view.Job(j.UID) == nil { // died before the job was journalled
-				view = m.Run(j)
-			}
-			requireComplete(t, m, view, "j")
-			assert.Equal(t, 1, m.Window.Scheduled, "interrupted at %d", n)
-			assert.Equal(t, 1, m.Sim.Count(drivertest.OpReboot, ""), "interrupted at %d", n)
-			for _, id := range m.IDs {
-				assert.Equal(t, 1, m.Sim.Count(drivertest.OpWrite, id.UniqueID), "interrupted at %d", n)
-			}
+			live(t, m, n)
 			over = *points < n
 		})
 		if over || t.Failed() {
@@ -140,6 +144,15 @@ func requireSameEndAnywhere(t *testing.T, more int, interruption func(*enginetes
 		interrupted++
 	}
 	assert.Greater(t, interrupted, more)
+}
+
+// runAgain runs the job on a machine that may die before it is journalled.
+func runAgain(m *enginetest.Machine, j journal.Job) journal.View {
+	view := m.Run(j)
+	if view.Job(j.UID) == nil {
+		view = m.Run(j)
+	}
+	return view
 }
 
 // A step that has waited longer than a device may be unreadable has no patience left for a read that is cut short.

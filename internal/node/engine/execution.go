@@ -238,7 +238,7 @@ func (x *execution) writer(lock string) string {
 // askMaintenance asks how the maintenance stands where the current step depends on it.
 func (x *execution) askMaintenance(ctx context.Context, f *step.Facts) {
 	s := x.job.CurrentStep()
-	if s == nil || s.Kind != plan.Maintenance && s.Kind != plan.Release && !s.Writes() {
+	if s == nil || s.Kind != plan.Maintenance && s.Kind != plan.Release && !s.Writes() && !s.OutOfService {
 		return
 	}
 	asking, done := context.WithTimeout(ctx, askTimeout)

@@ -68,7 +68,11 @@ func (r *Reconciler) request(j *journal.Job, f state) {
 		}
 		devices = append(devices, t)
 	}
-	steps, err := r.Catalog.Requested(wanted, devices)
+	list := r.Catalog.Requested
+	if f.object.Spec.Task.CleaningPolicyRef != nil {
+		list = r.Catalog.Cleaning
+	}
+	steps, err := list(wanted, devices)
 	if err != nil {
 		j.Record = step.Refused(step.StepFailed, err.Error())
 		return

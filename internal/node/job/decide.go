@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/cleaning"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -86,8 +87,8 @@ func isForced(j *v1alpha1.FirmwareJob) bool {
 }
 
 // refusal says why a job must not be carried out although it was admitted; nil when it may. A FirmwareJob is believed only
-// as far as it agrees with the rest: an update with what the operator assigned to its device and with what a person wants for it, and any
-// job with the journal.
+// as far as it agrees with the rest: an update with what the operator assigned to its device and with what a person wants for it, one that
+// cleans the node with the policy that it names, and any job with the journal.
 func refusal(f state) *step.Failure {
 	if f.startedBefore() {
 		return lost(f)
@@ -99,6 +100,14 @@ func refusal(f state) *step.Failure {
 	case v1alpha1.JobTypeRestore:
 		_, failure := restores(f)
 		return failure
+	case v1alpha1.JobTypeSteps:
+		if f.object.Spec.Task.CleaningPolicyRef == nil {
+			return nil
+		}
+		if why := cleaning.Refusal(f.object, f.cleaning.policy, f.cleaning.node, f.cleaning.firmware); why != "" {
+			return &step.Failure{Reason: step.JobRejected, Step: plan.Preflight, Message: why}
+		}
+		return nil
 	}
 	for _, u := range f.object.Spec.Task.Devices {
 		if d, known := f.devices[u.Name]; known { // the preflight refuses one that is not

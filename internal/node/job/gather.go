@@ -2,9 +2,11 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,6 +41,8 @@ type state struct {
 	devices map[string]v1alpha1.NodeDevice
 	// wishes of people for these devices; none while the job may not begin.
 	wishes wishes
+	// cleaning is what people say about the steps of a job that names a CleaningPolicy; nothing while the job may not begin.
+	cleaning cleans
 	// records are what the journal says of the devices by unique id, for an update or a restore that is not known yet.
 	records map[string]journal.Device
 	// entries are what is archived, device by device and the newest first, and stays the job that holds the node, nil for none: for a
@@ -92,11 +96,30 @@ func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
 	case v1alpha1.JobTypeUpdate:
 		f.records = view.Devices
 		f.wishes, err = r.gatherWishes(ctx, f)
+	case v1alpha1.JobTypeSteps:
+		if by := object.Spec.Task.CleaningPolicyRef; by != nil {
+			f.cleaning, err = r.gatherCleaning(ctx, by.Name)
+		}
 	case v1alpha1.JobTypeRestore:
 		f.records, f.stays = view.Devices, view.Held()
 		f.entries, err = r.Archive.List()
 	}
 	return f, err
+}
+
+// cleans is the CleaningPolicy that a job names, and what it is about; nil for what does not exist.
+type cleans struct {
+	policy   *v1alpha1.CleaningPolicy
+	node     *corev1.Node
+	firmware *v1alpha1.NodeFirmware
+}
+
+// gatherCleaning reads past the cache, once for a job.
+func (r *Reconciler) gatherCleaning(ctx context.Context, policy string) (cleans, error) {
+	p, perr := find[v1alpha1.CleaningPolicy](ctx, r, policy)
+	n, nerr := find[corev1.Node](ctx, r, r.NodeName)
+	f, ferr := find[v1alpha1.NodeFirmware](ctx, r, r.NodeName)
+	return cleans{p, n, f}, errors.Join(perr, nerr, ferr)
 }
 
 // outOfService reports whether the node is out of service for the product. One that is being returned is not.

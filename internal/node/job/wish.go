@@ -80,12 +80,24 @@ func fill[T any, P interface {
 	if _, is := known[name]; is {
 		return nil
 	}
-	var o T
-	found, err := r.ask(ctx, name, P(&o))
-	if found {
-		known[name] = o
+	o, err := find[T, P](ctx, r, name)
+	if o != nil {
+		known[name] = *o
 	}
 	return err
+}
+
+// find reads the object of that name; nil where there is none.
+func find[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, r *Reconciler, name string) (*T, error) {
+	var o T
+	found, err := r.ask(ctx, name, P(&o))
+	if !found {
+		return nil, err
+	}
+	return &o, nil
 }
 
 // ask reads an object from the API server, and reports whether there is one.

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
@@ -30,6 +30,7 @@ type host struct {
 	boots   int
 	stop    context.CancelFunc
 	state   string
+	window  enginetest.Window
 }
 
 func newHost(t *testing.T) *host {
@@ -55,6 +56,15 @@ func (h *host) WriteRunning(string) (bool, error) { return false, nil }
 
 // execute runs a job that asks for the steps to its end.
 func (h *host) execute(priorities map[string]int32, requested ...journal.RequestedStep) journal.Job {
+	return h.executeAs(plan.Catalog.Requested, priorities, requested)
+}
+
+// clean runs a job that cleans the host by the steps to its end.
+func (h *host) clean(requested ...journal.RequestedStep) journal.Job {
+	return h.executeAs(plan.Catalog.Cleaning, nil, requested)
+}
+
+func (h *host) executeAs(stepsOf func(plan.Catalog, []plan.Request, []plan.Target) ([]plan.Step, error), priorities map[string]int32, requested []journal.RequestedStep) journal.Job {
 	catalog, err := steps.NewCatalog(h.tasks.Drivers, priorities)
 	require.NoError(h, err)
 	j := journal.Job{Name: "j", UID: "uid-j", Accepted: time.Now(), Requested: requested}
@@ -69,7 +79,7 @@ func (h *host) execute(priorities map[string]int32, requested ...journal.Request
 	for _, s := range requested {
 		wanted = append(wanted, plan.Request{Name: s.Name, Device: s.Device})
 	}
-	list, err := catalog.Requested(wanted, devices)
+	list, err := stepsOf(catalog, wanted, devices)
 	require.NoError(h, err)
 	j.Record = step.New(list, touched...)
 	for range 10 {
@@ -90,7 +100,7 @@ func (h *host) live(j journal.Job) journal.Job {
 	defer stop()
 	h.stop = stop
 	engine := engine.New(engine.Config{
-		Journal: book, Host: h, Drivers: h.tasks.Drivers, Maintenance: &maintenance.None{}, Writes: h, Rebooter: h,
+		Journal: book, Host: h, Drivers: h.tasks.Drivers, Maintenance: &h.window, Writes: h, Rebooter: h,
 		Health: health.Checker{Scanner: h}, Tasks: h.tasks, BootID: func() (string, error) { return fmt.Sprint("boot-", h.boots), nil },
 		Poll: time.Millisecond,
 	})
@@ -157,4 +167,41 @@ func TestFailedLookChangesNothing(t *testing.T) {
 	assert.False(t, done.Record.Failure.Held)
 	assert.Empty(t, h.sim.Operations())
 	assert.Zero(t, h.boots)
+}
+
+// The steps of this product find what is wrong with a machine only once it is out of service, and it returns only where they find nothing:
+// R003-1, R003-21, R003-24, R003-25.
+func TestCleaningJudgesTheMachineOutOfService(t *testing.T) {
+	for name, c := range map[string]struct {
+		has    int
+		held   bool
+		phase  step.Maintenance
+		states []step.State
+	}{
+		"as expected": {has: 1, phase: step.MaintenanceNone, states: []step.State{
+			step.Succeeded, step.Succeeded, step.Succeeded, step.Succeeded, step.Skipped, step.Succeeded, step.Succeeded,
+		}},
+		"a drive is missing": {has: 2, held: true, phase: step.MaintenanceReady, states: []step.State{
+			step.Succeeded, step.Succeeded, step.StepFault, step.Skipped, step.Skipped, step.Skipped, step.Pending,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.add(disk, inventory.Firmware{Running: "1.0"})
+			done := h.clean(journal.RequestedStep{Name: "verify-inventory", Expected: disks(c.has)}, journal.RequestedStep{Name: "verify-firmware"})
+			var states []step.State
+			for _, s := range done.Record.Steps {
+				states = append(states, s.State)
+			}
+			assert.Equal(t, c.states, states)
+			assert.Equal(t, c.held, done.Held())
+			assert.Equal(t, c.phase, h.window.Phase)
+			assert.Equal(t, 1, h.window.Scheduled)
+			assert.Zero(t, h.boots)
+			if c.held {
+				assert.Equal(t, step.StepFailed, done.Record.Failure.Reason)
+				assert.Contains(t, done.Record.Failure.Message, "2 expected")
+			}
+		})
+	}
 }

@@ -111,6 +111,8 @@ type Machine struct {
 	Wait func(ctx context.Context, d time.Duration, wake <-chan struct{})
 	// Guard is engine.Config.Guard.
 	Guard engine.Guard
+	// Tasks is engine.Config.Tasks; nil for a daemon that knows no step but those of updates.
+	Tasks engine.Tasks
 	// Uses and Arrays are those of engine.Config and health.Checker; nil for none.
 	Uses   engine.Uses
 	Arrays health.Arrays
@@ -300,6 +302,7 @@ func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 		Journal: j, Archive: m.Archive, Host: m, Drivers: driver.Set{failing{m.Sim, m}, second{failing{m.Sim, m}}}, Images: m, Maintenance: m.maintenance(), Writes: m, Rebooter: m,
 		Health:    health.Checker{Scanner: m, Node: m, Network: m, Arrays: m.Arrays},
 		Uses:      m.Uses,
+		Tasks:     m.Tasks,
 		BootTime:  func(context.Context) (step.BootTime, error) { return m.BootTime, nil },
 		BootID:    func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
 		Kernel:    func() (string, error) { return m.Kernel, nil },
