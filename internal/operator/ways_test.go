@@ -945,11 +945,11 @@ func TestWaysOutOfCleaning(t *testing.T) {
 		return w.says(n, func() []metav1.Condition { return n.Status.Conditions }, v1alpha1.ConditionClean, reason)
 	}
 	j := w.fails("failed", status.JobFacts{Failure: &step.Failure{Reason: step.StepFailed, Step: plan.VerifyFirmware, Held: true, Message: "the device runs 1 instead of 2"}})
-	w.types("CleaningPolicy StepFailed", clean(v1alpha1.ReasonStepFailed))
+	w.types("NodeFirmware StepFailed", clean(v1alpha1.ReasonStepFailed))
 	w.queued("failed", j.Name)
 	clean(v1alpha1.ReasonPending)
 	w.ends("failed", status.JobFacts{Outcome: step.Complete})
-	w.types("CleaningPolicy Succeeded", clean(v1alpha1.ReasonSucceeded))
+	w.types("NodeFirmware Succeeded", clean(v1alpha1.ReasonSucceeded))
 	w.eventually("it is in service", func() bool {
 		return w.get(n) && n.Spec.Service == v1alpha1.NodeInService && meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionClean) == nil
 	})
