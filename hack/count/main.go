@@ -42,11 +42,11 @@ func main() {
 
 // count reads the Go files of a checkout.
 func count(tree fs.FS) ([]figure, error) {
-	fields := figure{name: "fields", most: 446}
+	fields := figure{name: "fields", most: 472}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 75510}
+	product := figure{name: "product", most: 76400}
 	world := figure{name: "testWorld", most: 32200}
-	tests := figure{name: "tests", most: 100020}
+	tests := figure{name: "tests", most: 100800}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -33,7 +33,7 @@ func Refusal(job *v1alpha1.FirmwareJob, policy *v1alpha1.CleaningPolicy, node *c
 	case node == nil:
 		return refuse("Once the node is registered again, a new job can be made", "there is no Node %s", job.Spec.NodeName)
 	}
-	switch is, err := selects(policy, node); {
+	switch is, err := Selects(policy, node.Labels); {
 	case err != nil:
 		return refuse("Correct it", "the nodeSelector of %s is invalid: %v", name, err)
 	case !is:
@@ -52,14 +52,14 @@ func Refusal(job *v1alpha1.FirmwareJob, policy *v1alpha1.CleaningPolicy, node *c
 	return ""
 }
 
-// selects reports whether the policy is for the node. One without a selector is for none.
-func selects(policy *v1alpha1.CleaningPolicy, node *corev1.Node) (bool, error) {
+// Selects reports whether the policy is for a node with these labels. One without a selector is for none.
+func Selects(policy *v1alpha1.CleaningPolicy, node map[string]string) (bool, error) {
 	by := policy.Spec.NodeSelector
 	if by == nil || len(by.MatchLabels)+len(by.MatchExpressions) == 0 {
 		return false, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(by)
-	return err == nil && selector.Matches(labels.Set(node.Labels)), err
+	return err == nil && selector.Matches(labels.Set(node)), err
 }
 
 // isTime reports whether it is that time for the node.

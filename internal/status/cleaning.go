@@ -27,6 +27,8 @@ type CleaningFacts struct {
 	Policies []string
 	// Paused says that the only one is.
 	Paused bool
+	// HeldBy is the failed job of another kind that holds the node, so that no step begins; empty for none.
+	HeldBy string
 	// Job runs the steps of the only one; nil before it was made.
 	Job *v1alpha1.FirmwareJob
 }
@@ -56,6 +58,9 @@ func (f *CleaningFacts) condition() Condition {
 		return Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
 			"CleaningPolicy %s is paused, so the node is not cleaned. It gets no new work. To have it cleaned: %s  To return it: %s",
 			f.Policies[0], wayout.State("clp", f.Policies[0], v1alpha1.CleaningActive), wayout.Serve(f.Node))}
+	case f.HeldBy != "":
+		return Condition{Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNodeBusy, Message: fmt.Sprintf(
+			"The steps of CleaningPolicy %s begin once job %s, which failed, holds the node no more. To release it: %s", f.Policies[0], f.HeldBy, wayout.Request("nfw", f.Node, "release"))}
 	case f.Job == nil:
 		return Condition{Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPending, Message: "The steps of CleaningPolicy " + f.Policies[0] + " are queued."}
 	}

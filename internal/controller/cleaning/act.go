@@ -34,7 +34,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 		}
 	}
 	if d.untainted {
-		r.recorder.Eventf(f.node, nil, corev1.EventTypeWarning, v1alpha1.ReasonNeedsIntervention, "Prove",
+		r.recorder.Eventf(f.firmware, nil, corev1.EventTypeWarning, v1alpha1.ReasonNeedsIntervention, "Prove",
 			"Somebody removed the taint %s before the node was proven. What it waited for: %s", v1alpha1.UnverifiedTaint,
 			meta.FindStatusCondition(f.firmware.Status.Conditions, v1alpha1.ConditionClean).Message)
 	}
@@ -54,7 +54,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 		if slices.Contains([]string{v1alpha1.ReasonStepFailed, v1alpha1.ReasonConflict, v1alpha1.ReasonNoMatch}, is.Reason) {
 			kind = corev1.EventTypeWarning
 		}
-		r.recorder.Eventf(f.node, nil, kind, is.Reason, "Clean", "%s", is.Message)
+		r.recorder.Eventf(f.firmware, nil, kind, is.Reason, "Clean", "%s", is.Message)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ var (
 	})
 	jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
 		return a.Ended() != b.Ended() || a.Admitted() != b.Admitted() || a.Held() != b.Held() ||
-			(a.Status.StartTime == nil) != (b.Status.StartTime == nil) || a.Failed() != b.Failed()
+			(a.Status.StartTime == nil) != (b.Status.StartTime == nil) || a.Failed() != b.Failed() || stepsRun(a) != stepsRun(b)
 	})
 	policyChanged = watch.Changed(func(a, b *v1alpha1.CleaningPolicy) bool { return a.Generation != b.Generation })
 )

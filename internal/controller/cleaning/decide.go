@@ -10,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/cleaning"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/due"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
@@ -31,6 +31,8 @@ type facts struct {
 	unassigned string
 	// policies are all there are, in order of name.
 	policies []v1alpha1.CleaningPolicy
+	// healthyFor is what the RolloutPolicy of the node says.
+	healthyFor v1alpha1.Duration
 	// jobs are those of the node that run the steps of a policy.
 	jobs []v1alpha1.FirmwareJob
 	now  time.Time
@@ -69,13 +71,20 @@ func decide(f facts) decision {
 	for _, j := range f.jobs {
 		switch {
 		case j.Ended() || j.DeletionTimestamp != nil:
-		case j.Status.StartTime != nil:
+		case stepsRun(&j):
 			d.running = j.Name
-		case !j.Admitted() && (d.clean == nil || d.clean.Job == nil || d.clean.Job.Name != j.Name):
+		case j.Status.StartTime == nil && !j.Admitted() && (d.clean == nil || d.clean.Job == nil || d.clean.Job.Name != j.Name):
 			d.withdrawn = append(d.withdrawn, j)
 		}
 	}
 	return d
+}
+
+// stepsRun reports whether a job has begun and its steps have not ended: whoever returns the node after them may do so.
+func stepsRun(j *v1alpha1.FirmwareJob) bool {
+	return j.Status.StartTime != nil && !j.Ended() && !slices.ContainsFunc(j.Status.Steps, func(s v1alpha1.JobStep) bool {
+		return s.Name == string(plan.Release) && s.State != v1alpha1.StepPending
+	})
 }
 
 // outOfService has the node cleaned once for each stay out of service. The taint stands for the stay: where it is gone, something may have
@@ -149,10 +158,16 @@ func (d *decision) run(f facts, when v1alpha1.CleaningTime, occasion string) {
 	if d.clean.Job != nil {
 		return
 	}
+	// A job of another kind that failed keeps the node: the steps would run below its hold, and not end it.
+	if by := f.firmware.Status.HeldBy; by != "" && !slices.ContainsFunc(f.jobs, func(j v1alpha1.FirmwareJob) bool { return j.Name == by }) {
+		d.clean.HeldBy = by
+		return
+	}
 	d.job = &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: jobName(f.node.Name, policy.Name, steps, occasion, retry), Finalizers: []string{v1alpha1.JobFinalizer}},
 		Spec: v1alpha1.FirmwareJobSpec{NodeName: f.node.Name, Task: v1alpha1.JobTask{
 			Type: v1alpha1.JobTypeSteps, Steps: steps, CleaningPolicyRef: &v1alpha1.CleaningPolicyReference{Name: policy.Name}, Request: retry.InForce(),
+			HealthyFor: f.healthyFor,
 		}},
 	}
 }
@@ -202,8 +217,8 @@ func (f facts) behind() []string {
 
 // selects reports whether a policy selects a Node with these labels. An invalid one selects none.
 func selects(p *v1alpha1.CleaningPolicy, node map[string]string) bool {
-	s, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
-	return err == nil && s.Matches(labels.Set(node))
+	is, err := cleaning.Selects(p, node)
+	return is && err == nil
 }
 
 // taint is the taint of the Node with the key; nil for none.

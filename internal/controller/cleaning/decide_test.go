@@ -147,17 +147,20 @@ func TestWhatANodeWaitsFor(t *testing.T) {
 		"new, and held": {facts: world(isNew, func(f *facts) {
 			f.firmware.Status.Conditions[0].Status, f.firmware.Status.Conditions[0].Reason = "False", "StepFailed"
 		}), says: "False StepFailed"},
-		"new, and two policies":                   {facts: world(isNew, twice), says: "False Conflict"},
-		"new, and its steps run":                  {facts: world(isNew, queued(started)), says: "False Progressing"},
-		"new, and a step failed":                  {facts: world(isNew, failed), says: "False StepFailed"},
-		"new, and its steps succeeded":            {facts: world(isNew, over), says: "True Succeeded"},
-		"new, and said to be clean":               {facts: world(isNew, over, says(metav1.ConditionTrue, "Succeeded")), says: "True Succeeded", proven: true},
-		"new, clean, and behind again":            {facts: world(isNew, over, says(metav1.ConditionTrue, "Succeeded"), func(f *facts) { f.devices[0].Generation++ }), says: "False OutOfDate"},
-		"new, without steps":                      {facts: world(isNew, only(v1alpha1.CleaningOutOfService)), says: "True Succeeded"},
-		"new, while the policy is paused":         {facts: world(isNew, paused), says: "True Succeeded"},
-		"new, and registered again":               {facts: world(isNew, over, func(f *facts) { f.node.UID = "u2" }), says: "False Pending", job: true},
-		"out":                                     {facts: world(isOut), says: "False Pending", job: true},
-		"out, and not at its target":              {facts: world(isOut, unread, away), says: "False Pending", job: true},
+		"new, and two policies":           {facts: world(isNew, twice), says: "False Conflict"},
+		"new, and its steps run":          {facts: world(isNew, queued(started)), says: "False Progressing"},
+		"new, and a step failed":          {facts: world(isNew, failed), says: "False StepFailed"},
+		"new, and its steps succeeded":    {facts: world(isNew, over), says: "True Succeeded"},
+		"new, and said to be clean":       {facts: world(isNew, over, says(metav1.ConditionTrue, "Succeeded")), says: "True Succeeded", proven: true},
+		"new, clean, and behind again":    {facts: world(isNew, over, says(metav1.ConditionTrue, "Succeeded"), func(f *facts) { f.devices[0].Generation++ }), says: "False OutOfDate"},
+		"new, without steps":              {facts: world(isNew, only(v1alpha1.CleaningOutOfService)), says: "True Succeeded"},
+		"new, while the policy is paused": {facts: world(isNew, paused), says: "True Succeeded"},
+		"new, and registered again":       {facts: world(isNew, over, func(f *facts) { f.node.UID = "u2" }), says: "False Pending", job: true},
+		"out":                             {facts: world(isOut), says: "False Pending", job: true},
+		"out, and not at its target":      {facts: world(isOut, unread, away), says: "False Pending", job: true},
+		"out, and held by an update":      {facts: world(isOut, func(f *facts) { f.firmware.Status.HeldBy = "n1-update" }), says: "False NodeBusy"},
+		"out, held by a cleaning, and retried": {facts: world(since("s"), failed, retries("reseated"), func(f *facts) { f.firmware.Status.HeldBy = f.jobs[0].Name }),
+			says: "False Pending", job: true},
 		"out, and two policies":                   {facts: world(isOut, twice), says: "False Conflict"},
 		"out, without a policy":                   {facts: world(isOut, none), says: "Unknown NoMatch"},
 		"out, with a policy for new nodes":        {facts: world(isOut, only(v1alpha1.CleaningNewNode)), says: "Unknown NoMatch"},
@@ -188,13 +191,14 @@ func TestWhatANodeWaitsFor(t *testing.T) {
 
 // R003-9, R003-10: the steps run in the order of their priority, and those with the priority 0 not at all.
 func TestTheJobHasTheStepsOfThePolicy(t *testing.T) {
-	d := decide(world(since("s"), retries("reseated")))
+	d := decide(world(since("s"), retries("reseated"), func(f *facts) { f.healthyFor = "90s" }))
 	require.NotNil(t, d.job)
 	task := d.job.Spec.Task
 	assert.Equal(t, v1alpha1.JobTypeSteps, task.Type)
 	assert.Equal(t, []v1alpha1.RequestedStep{{Name: "reset-bios-settings"}, {Name: "verify-firmware"}}, task.Steps)
 	assert.Equal(t, "storage", task.CleaningPolicyRef.Name)
 	assert.Equal(t, "reseated", *task.Request)
+	assert.EqualValues(t, "90s", task.HealthyFor, "as every job of the node")
 	assert.Equal(t, "s", d.stay)
 	assert.Equal(t, d.job.Name, decide(world(since("s"), retries("reseated"))).job.Name, "a cache that is late queues no second one")
 }
@@ -221,6 +225,13 @@ func TestTheNodeNamesTheJobWhoseStepsRun(t *testing.T) {
 	f := world(since("s"), queued(started))
 	assert.Equal(t, f.jobs[0].Name, decide(f).running)
 	assert.Empty(t, decide(world(since("s"), queued())).running)
+	at := func(state v1alpha1.StepState) func(*v1alpha1.FirmwareJob) {
+		return func(j *v1alpha1.FirmwareJob) {
+			j.Status.Steps = []v1alpha1.JobStep{{Name: "verify-firmware", State: v1alpha1.StepRunning}, {Name: "release", State: state}}
+		}
+	}
+	assert.NotEmpty(t, decide(world(since("s"), queued(started, at(v1alpha1.StepPending)))).running)
+	assert.Empty(t, decide(world(since("s"), queued(started, at(v1alpha1.StepRunning)))).running, "somebody uncordons it now")
 	assert.Empty(t, decide(world(since("s"), queued(started, is(v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)))).running, "a held node is a person's")
 }
 

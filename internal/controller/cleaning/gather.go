@@ -13,6 +13,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
@@ -40,6 +41,11 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return f, fmt.Errorf("list cleaning policies: %w", err)
 	}
 	f.policies = slices.SortedFunc(slices.Values(policies.Items), func(a, b v1alpha1.CleaningPolicy) int { return cmp.Compare(a.Name, b.Name) })
+	var rollouts v1alpha1.RolloutPolicyList
+	if err := r.client.List(ctx, &rollouts, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list rollout policies: %w", err)
+	}
+	f.healthyFor = schedule.SettingsOf(rollouts.Items, n.Labels).HealthyFor
 	if taint(f.node, v1alpha1.UnverifiedTaint) == nil {
 		return f, nil
 	}
