@@ -37,7 +37,7 @@ func admissions() []Mutant {
 			"expression: object == null || variables.claim != ''"),
 		policy("a daemon deletes the objects of another node", "expression: oldObject == null || variables.oldObjectNode == variables.claim",
 			"expression: oldObject == null || variables.claim != ''"),
-		policy("a daemon chooses firmware", "&& !has(object.spec.firmware) && ", "&& "),
+		policy("a daemon chooses firmware", " && !has(object.spec.firmware) && !has(object.spec.configuration) && !has(object.spec.origin))", ")"),
 		policy("a daemon changes a spec that a role lets it change", "|| request.operation != 'UPDATE' || variables.isStatus\"", "|| request.operation != 'UPDATE' || true\""),
 		policy("a daemon admits its own job", "|| variables.operatorConditions == variables.oldOperatorConditions\"", "|| variables.operatorConditions.size() < 9\""),
 		policy("a daemon takes the names that another node needs",
