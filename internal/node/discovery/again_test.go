@@ -98,6 +98,16 @@ func TestAJobThatBeginsMeanwhileKeepsItsDevice(t *testing.T) {
 	assert.Empty(t, b.settings.given)
 }
 
+// A job only puts off what the daemon gives: what it left undone is given in the same boot.
+func TestWhatWaitedForAJobIsGivenAgain(t *testing.T) {
+	b, want := booted(t)
+	b.book.view.Jobs = []journal.Job{{Name: "j", UID: "u", Record: step.Record{}}}
+	b.configured(t, want)
+	b.book.view.Jobs = nil
+	b.seen(t)
+	assert.Equal(t, []inventory.Setting{{Name: "RT", Value: "1"}}, b.settings.given)
+}
+
 func TestWhatIsNotTakenAfterABootIsLeftToAJob(t *testing.T) {
 	b, want := booted(t)
 	b.settings.refuses = errors.New("InUse: a virtual machine has it")

@@ -90,13 +90,19 @@ func TestSettingsAloneNeedWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// Settings that are in force already disturb nothing: the node stays in service.
+// Settings that are in force already disturb nothing, beside firmware that runs already neither: the node stays in service.
 func TestSettingsInForceDisturbNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.ReadBackNIC(inventory.ActivateReboot)
 		m.Sim.Give("nic0", number("VFS", "8", inventory.ActivateReboot))
 		view := m.Run(settingsOnly(m, "j", id, journal.Setting{Name: "VFS", Value: "0x8"}))
 		require.Equal(t, step.Complete, view.Job("uid-j").Record.Outcome)
+		assert.Zero(t, m.Window.Scheduled)
+		assert.Empty(t, m.Sim.Operations())
+
+		m.Sim.SetFirmware("nic0", inventory.Firmware{Running: "2.0", Stored: "2.0", Activation: inventory.ActivateReboot})
+		view = m.Run(told(m.Job("with-firmware", id), journal.Setting{Name: "VFS", Value: "8"}))
+		require.Equal(t, step.Complete, view.Job("uid-with-firmware").Record.Outcome)
 		assert.Zero(t, m.Window.Scheduled)
 		assert.Empty(t, m.Sim.Operations())
 	})

@@ -373,6 +373,8 @@ func TestHoursThatHangBlameNoDrive(t *testing.T) {
 	require.ErrorContains(t, err, "an earlier read of it has not returned")
 	assert.Equal(t, 1, hangs.reads(), "they are not asked for again")
 
+	_, _, err = d.Inspect(ctx, identity(s))
+	require.ErrorContains(t, err, "another read of the drive has not returned: context canceled", "it waited as long as it might")
 	inspected := make(chan error)
 	go func() {
 		_, _, err := d.Inspect(t.Context(), identity(s))
