@@ -23,9 +23,9 @@ const (
 type CleaningTime string
 
 const (
-	// CleaningNewNode: when a Node bears the taint nodefirmware.io/unverified, once its devices are at their target.
+	// CleaningNewNode is when a Node bears the taint nodefirmware.io/unverified, once its devices are at their target.
 	CleaningNewNode CleaningTime = "NewNode"
-	// CleaningOutOfService: when a person takes a node out of service with spec.service of its NodeFirmware.
+	// CleaningOutOfService is when a person takes a node out of service with spec.service of its NodeFirmware.
 	CleaningOutOfService CleaningTime = "OutOfService"
 )
 

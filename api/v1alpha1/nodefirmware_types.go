@@ -11,9 +11,9 @@ import (
 type NodeService string
 
 const (
-	// NodeInService: the node serves.
+	// NodeInService is a node that serves.
 	NodeInService NodeService = "InService"
-	// NodeOutOfService: the node is cleaned for whoever gets it next, and serves nobody.
+	// NodeOutOfService is a node that is cleaned for whoever gets it next, and serves nobody.
 	NodeOutOfService NodeService = "OutOfService"
 )
 

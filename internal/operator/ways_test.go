@@ -144,7 +144,7 @@ func (w ways) fails(node string, f status.JobFacts) *v1alpha1.FirmwareJob {
 	return w.ends(node, f)
 }
 
-// ends ends the admitted job of a node as its daemon reports it.
+// ends reports the end of the admitted job of a node as its daemon does.
 func (w ways) ends(node string, f status.JobFacts) *v1alpha1.FirmwareJob {
 	w.t.Helper()
 	j := w.admitted(node)
