@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -93,6 +94,26 @@ func TestAPIServerAcceptsManifests(t *testing.T) { // R001-22
 		pod.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference.MatchExpressions)
 	assert.Contains(t, pod.Tolerations, corev1.Toleration{Key: controlPlane, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	assert.NotEqual(t, daemon.Spec.Template.Spec.ServiceAccountName, operator.Spec.Template.Spec.ServiceAccountName)
+}
+
+// A policy that finds no account would refuse everybody, kubelets too: where the namespace was deleted and the policies were not, no Node could be
+// written any more. Without the account there is no token of it either.
+func TestPoliciesRefuseNobodyWithoutTheAccount(t *testing.T) {
+	objects, err := deploy.Objects(deploy.Policy)
+	require.NoError(t, err)
+	bound := 0
+	for _, o := range objects {
+		if o.GetKind() != "ValidatingAdmissionPolicyBinding" {
+			continue
+		}
+		param, found, err := unstructured.NestedStringMap(o.Object, "spec", "paramRef")
+		require.NoError(t, err)
+		if found {
+			bound++
+			assert.Equal(t, "Allow", param["parameterNotFoundAction"], o.GetName())
+		}
+	}
+	assert.NotZero(t, bound)
 }
 
 func TestPolicyHoldsEvenWhereARoleGivesTooMuch(t *testing.T) {

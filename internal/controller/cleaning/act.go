@@ -16,7 +16,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// act taints the node before anything runs on it, and says that it is clean before the taint goes.
+// act taints the node before anything runs on it, and says of one that is proven or returns what is so before the taint goes: a pass that ends
+// half-way must not look as if somebody else had removed it.
 func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 	for i := range d.withdrawn {
 		j := &d.withdrawn[i]
@@ -25,18 +26,29 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 			return fmt.Errorf("withdraw firmware job %s: %w", j.Name, err)
 		}
 	}
-	if err := r.mark(ctx, f, d); err != nil {
-		return err
-	}
-	if d.job != nil {
-		if err := r.client.Create(ctx, d.job, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil {
-			return fmt.Errorf("queue firmware job %s: %w", d.job.Name, err)
-		}
-	}
 	if d.untainted {
 		r.recorder.Eventf(f.firmware, nil, corev1.EventTypeWarning, v1alpha1.ReasonNeedsIntervention, "Prove",
 			"Somebody removed the taint %s before the node was proven. What it waited for: %s", v1alpha1.UnverifiedTaint,
 			meta.FindStatusCondition(f.firmware.Status.Conditions, v1alpha1.ConditionClean).Message)
+	}
+	if d.stay == "" {
+		if err := r.say(ctx, f, d); err != nil {
+			return err
+		}
+		return r.mark(ctx, f, d)
+	}
+	if err := r.mark(ctx, f, d); err != nil {
+		return err
+	}
+	return r.say(ctx, f, d)
+}
+
+// say queues the job, if there is one, and writes the condition Clean where it changes.
+func (r *Reconciler) say(ctx context.Context, f facts, d decision) error {
+	if d.job != nil {
+		if err := r.client.Create(ctx, d.job, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil {
+			return fmt.Errorf("queue firmware job %s: %w", d.job.Name, err)
+		}
 	}
 	if d.keep {
 		return nil
