@@ -49,6 +49,7 @@ func readerOf(t *testing.T, nodes int, dir string) *reader {
 	sources := filepath.Join(t.TempDir(), "sources.yaml")
 	require.NoError(t, os.WriteFile(sources, made, 0o600))
 	r.kubectl("kubectl apply -f " + sources)
+	r.kubectl("kubectl wait fws --all --for=condition=Ready --timeout=10m") // what a page foretells depends on what is in store
 	return r
 }
 
