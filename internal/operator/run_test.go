@@ -44,7 +44,7 @@ func TestMissingDefinitionsAreNamedWithWhatToApply(t *testing.T) {
 		want  []string
 	}{
 		"none": {nil, []string{"rolloutpolicies", "deploy/kustomize/crd"}},
-		"some": {[]*metav1.APIResourceList{served}, []string{"no configurationtemplates, firmwarecatalogs of", "deploy/kustomize/crd"}},
+		"some": {[]*metav1.APIResourceList{served}, []string{"no cleaningpolicies, configurationtemplates of", "deploy/kustomize/crd"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: c.lists}}
