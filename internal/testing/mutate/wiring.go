@@ -71,7 +71,7 @@ func wirings() []Mutant {
 		daemon("the limits of boot and health are exchanged", node+"machine.go", "TestSettingsReachTheParts", "= c.BootTimeLimit, c.HealthTimeout", "= c.HealthTimeout, c.BootTimeLimit"),
 		daemon("a job may wait for ever before its first write", node+"executor.go", "TestSettingsReachTheParts", "Catalog: base.catalog, StartTimeout: c.StartTimeout,", "Catalog: base.catalog,"),
 		daemon("checks have no timeout of their own", node+"executor.go", "TestSettingsReachTheParts", "Timeout: c.CheckTimeout, ", ""),
-		daemon("priorities of steps change nothing", node+"machine.go", "TestSettingsReachTheParts", "hardware.Drivers, priorities)", "hardware.Drivers, nil)"),
+		daemon("priorities of steps change nothing", node+"machine.go", "TestSettingsReachTheParts", "c.StepPriorities.Parse()", "c.StepPriorities[:0].Parse()"),
 		daemon("the operator drains where nobody should", node+"machine.go", "TestSettingsReachTheParts", "c.Maintenance == config.MaintenanceDrain", "c.Maintenance != config.MaintenanceOperator"),
 		daemon("an interrupted job waits for the API server", node+"executor.go", "TestWithoutAnAPIServer",
 			"return e.engine.Run(ctx)", "e.manager.GetCache().WaitForCacheSync(ctx); return e.engine.Run(ctx)"),
