@@ -292,3 +292,42 @@ func TestWhoTakesATaintOffIsNoticed(t *testing.T) {
 		}
 	}
 }
+
+// Nothing but a change of the spec, or of what a policy counts, brings a pass: one whose write was refused comes again by itself.
+func TestAPolicyThatSomebodyEditedMeanwhileIsCountedAgain(t *testing.T) {
+	c := newCluster(t)
+	later := policy("too", map[string]string{"pool": "gpu"})
+	require.NoError(t, c.Client.Create(t.Context(), &later))
+	r := &policies{client: &late{Client: c.Client, edit: "storage"}, now: time.Now}
+	selected := func(name string) (out v1alpha1.CleaningPolicyStatus) {
+		p := &v1alpha1.CleaningPolicy{}
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: name}, p))
+		return p.Status
+	}
+	result, err := r.Reconcile(t.Context(), all)
+	require.NoError(t, err)
+	assert.EqualValues(t, -1, selected("storage").ObservedGeneration, "what was written meanwhile is not overwritten")
+	assert.EqualValues(t, 1, selected("too").ObservedGeneration, "the others are written all the same")
+	assert.Equal(t, again, result.RequeueAfter)
+
+	result, err = r.Reconcile(t.Context(), all)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, selected("storage").Nodes.Selected)
+	assert.Zero(t, result)
+}
+
+// late shows a policy as it was before somebody annotated it, once.
+type late struct {
+	client.Client
+	edit string
+}
+
+func (l *late) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := l.Client.List(ctx, list, opts...)
+	if _, is := list.(*v1alpha1.CleaningPolicyList); !is || l.edit == "" || err != nil {
+		return err
+	}
+	p := &v1alpha1.CleaningPolicy{ObjectMeta: metav1.ObjectMeta{Name: l.edit}}
+	l.edit = ""
+	return l.Patch(ctx, p, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"example.com/team":"blue"}}}`)))
+}

@@ -73,6 +73,7 @@ func (r *policies) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	for i := range firmware.Items {
 		clean[firmware.Items[i].Name] = cleanReason(&firmware.Items[i])
 	}
+	var result reconcile.Result
 	for _, f := range count(found.Items, nodes.Items, clean) {
 		i := slices.IndexFunc(found.Items, func(p v1alpha1.CleaningPolicy) bool { return p.Name == f.Name })
 		p := &found.Items[i]
@@ -83,12 +84,13 @@ func (r *policies) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 			continue
 		}
 		switch err := fieldset.ApplyCleaningPolicy(ctx, r.client, p, next); {
-		case apierrors.IsConflict(err): // the event of that change brings the next pass
+		case apierrors.IsConflict(err): // the cache is behind, and the change may be one that brings no pass
+			result.RequeueAfter = again
 		case client.IgnoreNotFound(err) != nil:
 			return reconcile.Result{}, err
 		}
 	}
-	return reconcile.Result{}, nil
+	return result, nil
 }
 
 // count is what is known of each policy: its nodes, how many of them are clean or failed, and whether another one selects one of them for the
