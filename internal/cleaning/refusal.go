@@ -33,10 +33,10 @@ func Refusal(job *v1alpha1.FirmwareJob, policy *v1alpha1.CleaningPolicy, node *c
 	case node == nil:
 		return refuse("Once the node is registered again, a new job can be made", "there is no Node %s", job.Spec.NodeName)
 	}
-	switch is, err := Selects(policy, node.Labels); {
+	switch selector, err := Selector(policy); {
 	case err != nil:
-		return refuse("Correct it", "the nodeSelector of %s is invalid: %v", name, err)
-	case !is:
+		return refuse("Correct it", "%s is invalid: %v", name, err)
+	case !selector.Matches(labels.Set(node.Labels)):
 		return refuse("Correct its spec.nodeSelector or the labels of the Node", "%s does not select node %s", name, node.Name)
 	}
 	if why := differs(job.Spec.Task.Steps, policy.Requested()); why != "" {
@@ -52,14 +52,18 @@ func Refusal(job *v1alpha1.FirmwareJob, policy *v1alpha1.CleaningPolicy, node *c
 	return ""
 }
 
-// Selects reports whether the policy is for a node with these labels. One without a selector is for none.
-func Selects(policy *v1alpha1.CleaningPolicy, node map[string]string) (bool, error) {
+// Selector selects the nodes that the policy is for. One without a selector is for none, and so is one whose selector is invalid: the error says
+// how.
+func Selector(policy *v1alpha1.CleaningPolicy) (labels.Selector, error) {
 	by := policy.Spec.NodeSelector
 	if by == nil || len(by.MatchLabels)+len(by.MatchExpressions) == 0 {
-		return false, nil
+		return labels.Nothing(), nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(by)
-	return err == nil && selector.Matches(labels.Set(node)), err
+	if err != nil {
+		return labels.Nothing(), fmt.Errorf("spec.nodeSelector: %w", err)
+	}
+	return selector, nil
 }
 
 // isTime reports whether it is that time for the node.

@@ -75,7 +75,7 @@ func TestStepsRunOnlyWhereThePolicySaysSo(t *testing.T) {
 			"Correct its spec.nodeSelector or the labels of the Node"},
 		"a selector that is none": {func(f *facts) {
 			f.policy.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}
-		}, `the nodeSelector of CleaningPolicy "storage" is invalid: "Near" is not a valid label selector operator` + nothing + "Correct it"},
+		}, `CleaningPolicy "storage" is invalid: spec.nodeSelector: "Near" is not a valid label selector operator` + nothing + "Correct it"},
 		"a step more": {func(f *facts) {
 			f.job.Spec.Task.Steps = append(f.job.Spec.Task.Steps, v1alpha1.RequestedStep{Name: "erase"})
 		},

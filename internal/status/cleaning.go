@@ -21,12 +21,16 @@ type CleaningFacts struct {
 	Node string
 	// When its steps run: because it is new, or because it is out of service.
 	When v1alpha1.CleaningTime
-	// Waits is what a node that is new waits for before its steps run; nil for nothing.
+	// Waits is what a node that is new waits for before its steps run, or before it is proven; nil for nothing.
 	Waits *Condition
+	// Proven says that a node that is new waits for nothing, and that its steps succeeded or none are to run.
+	Proven bool
 	// Policies select the node for that time; of several none runs.
 	Policies []string
-	// Paused says that the only one is.
-	Paused bool
+	// Invalid are the policies for that time of which nobody knows whether they select the node.
+	Invalid []string
+	// Paused says that the only one is, and Off that it has switched off all its steps.
+	Paused, Off bool
 	// HeldBy is the failed job of another kind that holds the node, so that no step begins; empty for none.
 	HeldBy string
 	// Job runs the steps of the only one; nil before it was made.
@@ -43,14 +47,21 @@ func Clean(f *CleaningFacts, old []metav1.Condition, generation int64, now time.
 	return Merge(old, generation, now, CleanConditions, c)
 }
 
+// condition speaks of a node that is out of service where nothing runs on it: a new one is then proven.
 func (f *CleaningFacts) condition() Condition {
 	switch {
 	case f.Waits != nil:
 		return *f.Waits
+	case f.Proven:
+		return Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, Message: f.proven()}
 	case len(f.Policies) > 1:
 		return Condition{Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonConflict, Message: fmt.Sprintf(
 			"CleaningPolicies %s select the node for the same time, so none of them runs. Let one of them leave it out: %s",
 			strings.Join(f.Policies, " and "), wayout.Edit("clp", f.Policies[0]))}
+	case len(f.Policies) == 0 && len(f.Invalid) > 0:
+		return Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf(
+			"No CleaningPolicy is known to select the node for OutOfService, so it is not cleaned: the nodeSelector of CleaningPolicy %s is invalid. It gets no new work. "+
+				"To correct the selector: %s  To return the node: %s", f.Invalid[0], wayout.Edit("clp", f.Invalid[0]), wayout.Serve(f.Node))}
 	case len(f.Policies) == 0:
 		return Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonNoMatch,
 			Message: "No CleaningPolicy selects the node for OutOfService, so it is not cleaned. It gets no new work. To return it: " + wayout.Serve(f.Node)}
@@ -58,6 +69,10 @@ func (f *CleaningFacts) condition() Condition {
 		return Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
 			"CleaningPolicy %s is paused, so the node is not cleaned. It gets no new work. To have it cleaned: %s  To return it: %s",
 			f.Policies[0], wayout.State("clp", f.Policies[0], v1alpha1.CleaningActive), wayout.Serve(f.Node))}
+	case f.Off:
+		return Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
+			"Every step of CleaningPolicy %s has the priority 0, so the node is not cleaned. It gets no new work. To have one run: %s  To return it: %s",
+			f.Policies[0], wayout.Edit("clp", f.Policies[0]), wayout.Serve(f.Node))}
 	case f.HeldBy != "":
 		return Condition{Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNodeBusy, Message: fmt.Sprintf(
 			"The steps of CleaningPolicy %s begin once job %s, which failed, holds the node no more. To release it: %s", f.Policies[0], f.HeldBy, wayout.Request("nfw", f.Node, "release"))}
@@ -65,6 +80,22 @@ func (f *CleaningFacts) condition() Condition {
 		return Condition{Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPending, Message: "The steps of CleaningPolicy " + f.Policies[0] + " are queued."}
 	}
 	return f.ofJob(f.Job)
+}
+
+// proven says of a node that is new why nothing keeps it any longer.
+func (f *CleaningFacts) proven() string {
+	switch {
+	case f.Job != nil:
+		return fmt.Sprintf("The node is at its target and healthy, and every step of CleaningPolicy %s succeeded in job %s.", f.Policies[0], f.Job.Name)
+	case f.Paused:
+		return fmt.Sprintf("The node is at its target and healthy, and CleaningPolicy %s is paused, so its steps did not run.", f.Policies[0])
+	case f.Off:
+		return fmt.Sprintf("The node is at its target and healthy, and every step of CleaningPolicy %s has the priority 0, so none ran.", f.Policies[0])
+	case len(f.Invalid) > 0:
+		return fmt.Sprintf("The node is at its target and healthy, and no CleaningPolicy is known to have steps for it: the nodeSelector of CleaningPolicy %s is invalid. "+
+			"To correct it: %s", f.Invalid[0], wayout.Edit("clp", f.Invalid[0]))
+	}
+	return "The node is at its target and healthy, and no CleaningPolicy has steps for it."
 }
 
 func (f *CleaningFacts) ofJob(j *v1alpha1.FirmwareJob) Condition {

@@ -26,10 +26,9 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 			return fmt.Errorf("withdraw firmware job %s: %w", j.Name, err)
 		}
 	}
-	if d.untainted {
+	if d.untainted != nil {
 		r.recorder.Eventf(f.firmware, nil, corev1.EventTypeWarning, v1alpha1.ReasonNeedsIntervention, "Prove",
-			"Somebody removed the taint %s before the node was proven. What it waited for: %s", v1alpha1.UnverifiedTaint,
-			meta.FindStatusCondition(f.firmware.Status.Conditions, v1alpha1.ConditionClean).Message)
+			"Somebody removed the taint %s before the node was proven. What it waited for: %s", v1alpha1.UnverifiedTaint, d.untainted.Message)
 	}
 	if d.stay == "" {
 		if err := r.say(ctx, f, d); err != nil {
@@ -63,7 +62,7 @@ func (r *Reconciler) say(ctx context.Context, f facts, d decision) error {
 	}
 	if is != nil && (was == nil || was.Reason != is.Reason) {
 		kind := corev1.EventTypeNormal
-		if slices.Contains([]string{v1alpha1.ReasonStepFailed, v1alpha1.ReasonConflict, v1alpha1.ReasonNoMatch}, is.Reason) {
+		if slices.Contains([]string{v1alpha1.ReasonStepFailed, v1alpha1.ReasonConflict, v1alpha1.ReasonNoMatch, v1alpha1.ReasonInvalidSpec}, is.Reason) {
 			kind = corev1.EventTypeWarning
 		}
 		r.recorder.Eventf(f.firmware, nil, kind, is.Reason, "Clean", "%s", is.Message)

@@ -143,7 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	if d.clean != nil && d.clean.Waits != nil {
+	if d.clean != nil && (d.clean.Waits != nil || d.clean.Proven) {
 		return reconcile.Result{RequeueAfter: looksAgain}, nil
 	}
 	return reconcile.Result{}, nil

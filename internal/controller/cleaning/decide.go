@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -52,8 +53,8 @@ type decision struct {
 	// job is to be queued; withdrawn are queued, not admitted, and no longer wanted.
 	job       *v1alpha1.FirmwareJob
 	withdrawn []v1alpha1.FirmwareJob
-	// untainted says that somebody took the taint off a node that was not proven.
-	untainted bool
+	// untainted is what the condition Clean said of a node whose taint somebody took off before it was proven; nil for none.
+	untainted *metav1.Condition
 }
 
 // decide is the policy for nodes that are new or out of service. A node that is both is out of service first.
@@ -66,7 +67,9 @@ func decide(f facts) decision {
 	case taint(f.node, v1alpha1.UnverifiedTaint) != nil:
 		d = f.newNode(was)
 	default: // a node in service has a taint of this product no more, and what it said of itself is no longer true
-		d.untainted = was != nil && was.Status != metav1.ConditionTrue && taint(f.node, v1alpha1.OutOfServiceTaint) == nil
+		if was != nil && was.Status != metav1.ConditionTrue && taint(f.node, v1alpha1.OutOfServiceTaint) == nil {
+			d.untainted = was
+		}
 	}
 	for _, j := range f.jobs {
 		switch {
@@ -113,18 +116,10 @@ func (f facts) newNode(was *metav1.Condition) decision {
 		d.job, d.clean.Waits = nil, waits
 		return d
 	}
-	if d.clean.Job != nil || len(d.clean.Policies) == 0 || d.clean.Paused {
-		d.clean.Waits = &status.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, Message: proven(d.clean)}
+	if d.clean.Proven = d.clean.Job != nil || len(d.clean.Policies) == 0 || d.clean.Paused || d.clean.Off; d.clean.Proven {
 		d.proven = was != nil && was.Status == metav1.ConditionTrue // it is seen to be clean before it is available
 	}
 	return d
-}
-
-func proven(f *status.CleaningFacts) string {
-	if f.Job == nil {
-		return "The node is at its target and healthy, and no CleaningPolicy has steps for it."
-	}
-	return fmt.Sprintf("The node is at its target and healthy, and every step of CleaningPolicy %s succeeded in job %s.", f.Policies[0], f.Job.Name)
 }
 
 // run finds the policy for that time and its job for this occasion, or makes it.
@@ -132,7 +127,14 @@ func (d *decision) run(f facts, when v1alpha1.CleaningTime, occasion string) {
 	d.clean = &status.CleaningFacts{Node: f.node.Name, When: when}
 	var policy *v1alpha1.CleaningPolicy
 	for i := range f.policies {
-		if p := &f.policies[i]; p.DeletionTimestamp == nil && p.Runs(when) && selects(p, f.node.Labels) {
+		p := &f.policies[i]
+		if p.DeletionTimestamp != nil || !p.Runs(when) {
+			continue
+		}
+		switch selector, err := cleaning.Selector(p); {
+		case err != nil:
+			d.clean.Invalid = append(d.clean.Invalid, p.Name)
+		case selector.Matches(labels.Set(f.node.Labels)):
 			policy, d.clean.Policies = p, append(d.clean.Policies, p.Name)
 		}
 	}
@@ -140,7 +142,8 @@ func (d *decision) run(f facts, when v1alpha1.CleaningTime, occasion string) {
 		return
 	}
 	steps := policy.Requested()
-	if d.clean.Paused = policy.Spec.State == v1alpha1.CleaningPaused || len(steps) == 0; d.clean.Paused {
+	d.clean.Paused, d.clean.Off = policy.Spec.State == v1alpha1.CleaningPaused, len(steps) == 0
+	if d.clean.Paused || d.clean.Off {
 		return
 	}
 	retry := desired.Retry(f.firmware)
@@ -200,7 +203,9 @@ func (f facts) waits() *status.Condition {
 	return nil
 }
 
-// behind are the devices that are not at their target, or of which that is not known for what they are to be now.
+// behind are the devices that are not at their target, or of which that is not known for what they are to be now. That is more than running the
+// desired firmware, which the condition FirmwareCompliant of a Node is about: settings that differ count here, and so does an assignment that is
+// in conflict or blocked, or that the daemon has not read the device for.
 func (f facts) behind() []string {
 	var out []string
 	for i := range f.devices {
@@ -213,12 +218,6 @@ func (f facts) behind() []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// selects reports whether a policy selects a Node with these labels. An invalid one selects none.
-func selects(p *v1alpha1.CleaningPolicy, node map[string]string) bool {
-	is, err := cleaning.Selects(p, node)
-	return is && err == nil
 }
 
 // taint is the taint of the Node with the key; nil for none.

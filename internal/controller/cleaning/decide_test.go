@@ -123,6 +123,8 @@ func TestWhatANodeWaitsFor(t *testing.T) {
 	}
 	paused := func(f *facts) { f.policies[1].Spec.State = v1alpha1.CleaningPaused }
 	none := func(f *facts) { f.policies = f.policies[:1] }
+	invalid := func(f *facts) { f.policies[1].Spec.NodeSelector.MatchLabels["pool"] = "no label!" }
+	off := func(f *facts) { f.policies[1].Spec.Steps = f.policies[1].Spec.Steps[1:2] }
 	only := func(when v1alpha1.CleaningTime) func(*facts) {
 		return func(f *facts) { f.policies[1].Spec.When = []v1alpha1.CleaningTime{when} }
 	}
@@ -155,29 +157,34 @@ func TestWhatANodeWaitsFor(t *testing.T) {
 		"new, clean, and behind again":    {facts: world(isNew, over, says(metav1.ConditionTrue, "Succeeded"), func(f *facts) { f.devices[0].Generation++ }), says: "False OutOfDate"},
 		"new, without steps":              {facts: world(isNew, only(v1alpha1.CleaningOutOfService)), says: "True Succeeded"},
 		"new, while the policy is paused": {facts: world(isNew, paused), says: "True Succeeded"},
+		"new, while every step is off":    {facts: world(isNew, off), says: "True Succeeded"},
+		"new, with an invalid selector":   {facts: world(isNew, invalid), says: "True Succeeded"},
 		"new, and registered again":       {facts: world(isNew, over, func(f *facts) { f.node.UID = "u2" }), says: "False Pending", job: true},
 		"out":                             {facts: world(isOut), says: "False Pending", job: true},
 		"out, and not at its target":      {facts: world(isOut, unread, away), says: "False Pending", job: true},
 		"out, and held by an update":      {facts: world(isOut, func(f *facts) { f.firmware.Status.HeldBy = "n1-update" }), says: "False NodeBusy"},
 		"out, held by a cleaning, and retried": {facts: world(since("s"), failed, retries("reseated"), func(f *facts) { f.firmware.Status.HeldBy = f.jobs[0].Name }),
 			says: "False Pending", job: true},
-		"out, and two policies":                   {facts: world(isOut, twice), says: "False Conflict"},
-		"out, without a policy":                   {facts: world(isOut, none), says: "Unknown NoMatch"},
-		"out, with a policy for new nodes":        {facts: world(isOut, only(v1alpha1.CleaningNewNode)), says: "Unknown NoMatch"},
-		"out, while the policy is paused":         {facts: world(isOut, paused), says: "Unknown Paused"},
-		"out, while every step is off":            {facts: world(isOut, func(f *facts) { f.policies[1].Spec.Steps = f.policies[1].Spec.Steps[1:2] }), says: "Unknown Paused"},
-		"out, and its job waits":                  {facts: world(since("s"), queued()), says: "False Pending"},
-		"out, and its steps run":                  {facts: world(since("s"), queued(started)), says: "False Progressing"},
-		"out, and a step failed":                  {facts: world(since("s"), failed), says: "False StepFailed"},
-		"out, a step failed, and it is retried":   {facts: world(since("s"), failed, retries("reseated")), says: "False Pending", job: true},
-		"out, and its steps succeeded":            {facts: world(since("s"), over), says: "True Succeeded"},
-		"out, succeeded, and something retried":   {facts: world(since("s"), over, retries("another matter")), says: "True Succeeded"},
-		"out, running, and something retried":     {facts: world(since("s"), queued(started), retries("another matter")), says: "False Progressing"},
-		"out, running, and the policy is edited":  {facts: world(since("s"), queued(started), func(f *facts) { f.policies[1].Spec.Steps = f.policies[1].Spec.Steps[:1] }), says: "False Progressing"},
-		"out, succeeded before the taint went":    {facts: world(isOut, over, says(metav1.ConditionTrue, "Succeeded"), func(f *facts) { f.now = now.Add(time.Second) }), says: "False Pending", job: true},
-		"out, succeeded in an earlier stay":       {facts: world(since("s"), over, func(f *facts) { f.node.Spec.Taints[0].Value = "t" }), says: "False Pending", job: true},
-		"out and new":                             {facts: world(isNew, isOut), says: "False Pending", job: true},
-		"out, in a cluster that another pool has": {facts: world(isOut, func(f *facts) { f.node.Labels = nil }), says: "Unknown NoMatch"},
+		"out, and two policies":                         {facts: world(isOut, twice), says: "False Conflict"},
+		"out, without a policy":                         {facts: world(isOut, none), says: "Unknown NoMatch"},
+		"out, with a policy for new nodes":              {facts: world(isOut, only(v1alpha1.CleaningNewNode)), says: "Unknown NoMatch"},
+		"out, while the policy is paused":               {facts: world(isOut, paused), says: "Unknown Paused"},
+		"out, while every step is off":                  {facts: world(isOut, off), says: "Unknown Paused"},
+		"out, with an invalid selector":                 {facts: world(isOut, invalid), says: "Unknown InvalidSpec"},
+		"out, with an invalid selector for new":         {facts: world(isOut, invalid, only(v1alpha1.CleaningNewNode)), says: "Unknown NoMatch"},
+		"out, with an invalid selector and a valid one": {facts: world(isOut, invalid, twice), says: "False Pending", job: true},
+		"out, and its job waits":                        {facts: world(since("s"), queued()), says: "False Pending"},
+		"out, and its steps run":                        {facts: world(since("s"), queued(started)), says: "False Progressing"},
+		"out, and a step failed":                        {facts: world(since("s"), failed), says: "False StepFailed"},
+		"out, a step failed, and it is retried":         {facts: world(since("s"), failed, retries("reseated")), says: "False Pending", job: true},
+		"out, and its steps succeeded":                  {facts: world(since("s"), over), says: "True Succeeded"},
+		"out, succeeded, and something retried":         {facts: world(since("s"), over, retries("another matter")), says: "True Succeeded"},
+		"out, running, and something retried":           {facts: world(since("s"), queued(started), retries("another matter")), says: "False Progressing"},
+		"out, running, and the policy is edited":        {facts: world(since("s"), queued(started), func(f *facts) { f.policies[1].Spec.Steps = f.policies[1].Spec.Steps[:1] }), says: "False Progressing"},
+		"out, succeeded before the taint went":          {facts: world(isOut, over, says(metav1.ConditionTrue, "Succeeded"), func(f *facts) { f.now = now.Add(time.Second) }), says: "False Pending", job: true},
+		"out, succeeded in an earlier stay":             {facts: world(since("s"), over, func(f *facts) { f.node.Spec.Taints[0].Value = "t" }), says: "False Pending", job: true},
+		"out and new":                                   {facts: world(isNew, isOut), says: "False Pending", job: true},
+		"out, in a cluster that another pool has":       {facts: world(isOut, func(f *facts) { f.node.Labels = nil }), says: "Unknown NoMatch"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decide(c.facts)
@@ -237,10 +244,10 @@ func TestTheNodeNamesTheJobWhoseStepsRun(t *testing.T) {
 
 // Only a person can have removed the taint of a node that was not proven.
 func TestALostTaintIsNoticed(t *testing.T) {
-	assert.True(t, decide(world(says(metav1.ConditionFalse, "OutOfDate"))).untainted)
-	assert.False(t, decide(world(says(metav1.ConditionTrue, "Succeeded"))).untainted, "the operator removed it")
-	assert.False(t, decide(world(since("s"), says(metav1.ConditionFalse, "StepFailed"), func(f *facts) { f.firmware.Spec.Service = "" })).untainted, "it returns as it is")
-	assert.False(t, decide(world()).untainted)
+	assert.NotNil(t, decide(world(says(metav1.ConditionFalse, "OutOfDate"))).untainted)
+	assert.Nil(t, decide(world(says(metav1.ConditionTrue, "Succeeded"))).untainted, "the operator removed it")
+	assert.Nil(t, decide(world(since("s"), says(metav1.ConditionFalse, "StepFailed"), func(f *facts) { f.firmware.Spec.Service = "" })).untainted, "it returns as it is")
+	assert.Nil(t, decide(world()).untainted)
 }
 
 func TestPoliciesCountTheirNodes(t *testing.T) {
@@ -260,4 +267,9 @@ func TestPoliciesCountTheirNodes(t *testing.T) {
 	assert.Empty(t, got[1].Other)
 	found[0].Spec.When = found[0].Spec.When[1:] // for another time
 	assert.Empty(t, count(found, nodes, nil)[0].Other)
+	found[2].Spec.NodeSelector.MatchLabels["pool"] = "no label!"
+	got = count(found, nodes, nil)
+	assert.Contains(t, got[2].Invalid, "spec.nodeSelector: ")
+	assert.Zero(t, got[2].Nodes)
+	assert.Empty(t, got[1].Invalid)
 }

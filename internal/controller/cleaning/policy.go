@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/cleaning"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
@@ -97,15 +99,17 @@ func (r *policies) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 // same time.
 func count(found []v1alpha1.CleaningPolicy, nodes []corev1.Node, clean map[string]string) []status.CleaningPolicyFacts {
 	out := make([]status.CleaningPolicyFacts, len(found))
+	selectors := make([]labels.Selector, len(found))
 	for i := range found {
 		out[i] = status.CleaningPolicyFacts{Name: found[i].Name, Paused: found[i].Spec.State == v1alpha1.CleaningPaused}
-		if _, err := metav1.LabelSelectorAsSelector(found[i].Spec.NodeSelector); err != nil {
-			out[i].Invalid = "spec.nodeSelector: " + err.Error()
+		var err error
+		if selectors[i], err = cleaning.Selector(&found[i]); err != nil {
+			out[i].Invalid = err.Error()
 		}
 	}
 	for _, n := range nodes {
 		for i := range found {
-			if !selects(&found[i], n.Labels) {
+			if !selectors[i].Matches(labels.Set(n.Labels)) {
 				continue
 			}
 			f := &out[i]
@@ -117,7 +121,7 @@ func count(found []v1alpha1.CleaningPolicy, nodes []corev1.Node, clean map[strin
 				f.Nodes.Failed++
 			}
 			for k := range found {
-				if k != i && f.Other == "" && overlap(&found[i], &found[k]) && selects(&found[k], n.Labels) {
+				if k != i && f.Other == "" && overlap(&found[i], &found[k]) && selectors[k].Matches(labels.Set(n.Labels)) {
 					f.Node, f.Other = n.Name, found[k].Name
 				}
 			}
