@@ -27,7 +27,8 @@ type facts struct {
 	// node and firmware are nil where there is none.
 	node     *corev1.Node
 	firmware *v1alpha1.NodeFirmware
-	// devices of the node, and unassigned the first one that does not have yet what templates and pins say; both only for a node that is new.
+	// devices of the node, where it is new, and unassigned the first one that does not have yet what templates and pins say, where the node waits
+	// for nothing else.
 	devices    []v1alpha1.NodeDevice
 	unassigned string
 	// policies are all there are, in order of name.
@@ -190,8 +191,6 @@ func (f facts) waits() *status.Condition {
 		return status.NewNodeWaits(v1alpha1.ReasonNodeNotReady, "The Node is not Ready.")
 	case f.firmware.Status.LastScanTime == nil || ready == nil:
 		return status.NewNodeWaits(v1alpha1.ReasonNotReporting, "The daemon of the node has not reported its devices yet.")
-	case f.unassigned != "":
-		return status.NewNodeWaits(v1alpha1.ReasonPending, "What templates and pins say is being assigned to "+f.unassigned+".")
 	case len(behind) > 0:
 		return status.NewNodeWaits(v1alpha1.ReasonOutOfDate, fmt.Sprintf("Not at its target: device %s. To see why: kubectl firmware why %s",
 			text.Some(behind, 1), behind[0]))
@@ -199,6 +198,8 @@ func (f facts) waits() *status.Condition {
 		return status.NewNodeWaits(v1alpha1.ReasonUnhealthy, healthy.Message)
 	case ready.Status != metav1.ConditionTrue:
 		return status.NewNodeWaits(ready.Reason, ready.Message)
+	case f.unassigned != "":
+		return status.NewNodeWaits(v1alpha1.ReasonPending, "What templates and pins say is being assigned to "+f.unassigned+".")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cleaning
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,9 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
@@ -272,4 +278,40 @@ func TestPoliciesCountTheirNodes(t *testing.T) {
 	assert.Contains(t, got[2].Invalid, "spec.nodeSelector: ")
 	assert.Zero(t, got[2].Nodes)
 	assert.Empty(t, got[1].Invalid)
+}
+
+// Hundreds of nodes may wait for their updates, each looked at every half a minute: what is assigned is worked out for those that wait for nothing
+// else.
+func TestTemplatesAreReadOnlyForANodeThatWaitsForNothingElse(t *testing.T) {
+	for name, c := range map[string]struct {
+		facts facts
+		reads int
+	}{
+		"at its target": {world(isNew), 1},
+		"behind":        {world(isNew, func(f *facts) { f.devices[0].Generation++ }), 0},
+		"not reported":  {world(isNew, func(f *facts) { f.firmware.Status.LastScanTime = nil }), 0},
+		"in service":    {world(), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			require.NoError(t, corev1.AddToScheme(scheme))
+			require.NoError(t, v1alpha1.AddToScheme(scheme))
+			c.facts.devices[0].Spec.NodeName = "n1"
+			reads := 0
+			r := New(fake.NewClientBuilder().WithScheme(scheme).WithObjects(c.facts.node, c.facts.firmware, &c.facts.devices[0]).
+				WithIndex(&v1alpha1.NodeDevice{}, index.NodeName, index.ByNode).WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).
+				WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					if _, is := list.(*v1alpha1.FirmwareTemplateList); is {
+						reads++
+					}
+					return c.List(ctx, list, opts...)
+				}}).Build(), nil, nil, func() time.Time { return now })
+			f, err := r.gather(t.Context(), "n1")
+			require.NoError(t, err)
+			assert.Equal(t, c.reads, reads)
+			if c.reads > 0 {
+				assert.Equal(t, "n1-nic-1", f.unassigned, "nobody has inspected it")
+			}
+		})
+	}
 }

@@ -54,6 +54,9 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return f, fmt.Errorf("list devices of node %s: %w", name, err)
 	}
 	f.devices = devices.Items
+	if f.waits() != nil { // the look at all templates is the dearest, and hundreds of nodes may wait for their updates at once
+		return f, nil
+	}
 	var err error
 	f.unassigned, err = r.unassigned(ctx, f)
 	return f, err
