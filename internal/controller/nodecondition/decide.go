@@ -43,7 +43,8 @@ func decide(f facts, now time.Time) []corev1.NodeCondition {
 	return status.OnNode(was, now, want...)
 }
 
-// isBehind reports whether a device does not run its desired firmware, or it is not known what it runs.
+// isBehind reports whether a device does not run its desired firmware, or it is not known what it runs. Its settings do not count: the condition
+// FirmwareCompliant is about firmware. What a new node waits for is more, see behind of internal/controller/cleaning.
 func isBehind(d v1alpha1.NodeDevice) bool {
 	want, is := d.Spec.Firmware, d.Status.Firmware
 	return want != nil && (is == nil || inventory.NormalizeVersion(is.Running) != inventory.NormalizeVersion(want.Version))
