@@ -56,14 +56,18 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 		}
 	}
 	l.sayMirror(list)
-	began := time.Now()
 	firmware, settings := fleetTemplate(list), fleetSettings(list)
+	foretold, err := l.foretell(ctx, firmware.DeepCopy(), settings.DeepCopy())
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
 	for _, template := range []client.Object{settings, firmware} {
 		if err := l.admin.Create(ctx, template); client.IgnoreAlreadyExists(err) != nil {
 			return nil, fmt.Errorf("declare template: %w", err)
 		}
 	}
-	l.say("Declared for %d nodes: FirmwareTemplate %s, with new versions for BIOS, NICs and disks, and ConfigurationTemplate %s, with 8 virtual\n"+
+	l.say("\nDeclared for %d nodes: FirmwareTemplate %s, with new versions for BIOS, NICs and disks, and ConfigurationTemplate %s, with 8 virtual\n"+
 		"functions for each NIC. One node goes first, then two, then at most %d at once; each gets both in one maintenance and with one reboot.",
 		len(l.Nodes), firmware.Name, settings.Name, o.MaxUnavailable)
 
@@ -71,7 +75,7 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	report.DurationSeconds = time.Since(began).Seconds()
 	report.MaxDisturbed, report.Rollouts = seen.maxDisturbed(), slices.Clone(l.rollouts)
 	// The deadline may have ended the watch; the report still has to say what the machines run.
-	err = errors.Join(err, l.complete(context.WithoutCancel(ctx), report, o, list, began, err))
+	err = errors.Join(err, l.complete(context.WithoutCancel(ctx), report, o, list, foretold, began, err))
 	if err == nil && o.BadImage {
 		report.Rollback, err = l.badImage(ctx, o, list)
 		report.fail(err)
@@ -172,8 +176,8 @@ func (l *Lab) newReport(list []target) (*Report, error) {
 }
 
 // complete reads the machines back and checks: every device at its target and with its settings, one maintenance and one reboot for each node
-// that needed them, never more nodes disturbed than allowed.
-func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, list []target, began time.Time, failure error) error {
+// that needed them, as many reboots as were foretold, never more nodes disturbed than allowed.
+func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, list []target, foretold map[string]int, began time.Time, failure error) error {
 	var jobs v1alpha1.FirmwareJobList
 	var problems []error
 	if err := l.admin.List(ctx, &jobs); err != nil {
@@ -181,7 +185,7 @@ func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, list []tar
 	}
 	for i, n := range l.Nodes {
 		node := &r.Nodes[i]
-		node.Reboots = n.Reboots()
+		node.Reboots, node.ForetoldReboots = n.Reboots(), foretold[n.Name]
 		for _, j := range jobs.Items {
 			earlier := j.CreationTimestamp.Time.Before(began.Truncate(time.Second))
 			if start, end := maintained(&j); j.Spec.NodeName == n.Name && !earlier && start != nil {
@@ -206,6 +210,9 @@ func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, list []tar
 		problems = append(problems, n.unsettled(list))
 		if node.Reboots != needed || node.Maintenances != needed {
 			problems = append(problems, fmt.Errorf("%s had %d reboots and %d maintenances instead of %d each", n.Name, node.Reboots, node.Maintenances, needed))
+		}
+		if node.Reboots != node.ForetoldReboots {
+			problems = append(problems, fmt.Errorf("%s had %d reboots, and kubectl firmware plan had listed %d", n.Name, node.Reboots, node.ForetoldReboots))
 		}
 	}
 	if r.MaxDisturbed > o.MaxUnavailable {

@@ -316,6 +316,7 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 	assert.Equal(t, 2, report.MaxDisturbed, "the budget is used")
 	for _, n := range report.Nodes {
 		assert.Equal(t, 1, n.Reboots, n.Name)
+		assert.Equal(t, 1, n.ForetoldReboots, n.Name)
 		assert.Equal(t, 1, n.Maintenances, n.Name)
 		assert.NotNil(t, n.MaintenanceEnd)
 		for _, d := range n.Devices {

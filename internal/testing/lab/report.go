@@ -33,6 +33,8 @@ type NodeReport struct {
 	Name string `json:"name"`
 	// Reboots of the machine, counted at its power switch.
 	Reboots int `json:"reboots"`
+	// ForetoldReboots is how many kubectl firmware plan listed before.
+	ForetoldReboots int `json:"foretoldReboots"`
 	// Maintenances is how many maintenances the node had.
 	Maintenances     int            `json:"maintenances"`
 	MaintenanceStart *time.Time     `json:"maintenanceStart,omitempty"`
@@ -63,7 +65,9 @@ func (r *Report) fail(err error) {
 func (r *Report) Summary(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "\nNODE\tREBOOTS\tMAINTENANCE\tDEVICES AT TARGET")
+	reboots, foretold := 0, 0
 	for _, n := range r.Nodes {
+		reboots, foretold = reboots+n.Reboots, foretold+n.ForetoldReboots
 		at := 0
 		for _, d := range n.Devices {
 			if d.Running == d.To {
@@ -77,7 +81,7 @@ func (r *Report) Summary(w io.Writer) {
 		fmt.Fprintf(table, "%s\t%d\t%d (%s)\t%d/%d\n", n.Name, n.Reboots, n.Maintenances, length, at, len(n.Devices))
 	}
 	_ = table.Flush()
-	fmt.Fprintf(w, "\n%s after %.0f s; nodes disturbed at once: at most %d.\n", r.Result, r.DurationSeconds, r.MaxDisturbed)
+	fmt.Fprintf(w, "\n%s after %.0f s; nodes disturbed at once: at most %d; reboots: %d, and the plan had listed %d.\n", r.Result, r.DurationSeconds, r.MaxDisturbed, reboots, foretold)
 	if b := r.Rollback; b != nil && b.Node != "" {
 		fmt.Fprintf(w, "NIC firmware %s took the link of %s down: rolled back by itself in %.0f s with %d reboots, quarantined, %d nodes spared; the rollout halted and was resumed.\n",
 			b.Version, b.Node, b.DurationSeconds, b.Reboots, b.Spared)
