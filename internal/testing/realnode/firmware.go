@@ -18,9 +18,9 @@ type part struct {
 	key string
 }
 
-// The two devices that the lab's tool flashes: the disk runs an image at once, the adapter after a reboot.
+// The two devices that the lab's tool flashes: the disk runs an image at once, so that it must not be the one under /, the adapter after a reboot.
 var (
-	disk    = part{trial.Part{Rule: "disk", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, SerialNumbers: []string{rootSerial}}}, rootSerial}
+	disk    = part{trial.Part{Rule: "disk", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, SerialNumbers: []string{seedSerial}}}, seedSerial}
 	adapter = part{trial.Part{Rule: "adapter", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Models: []string{"Virtio network device"}}}, "eth0"}
 )
 
