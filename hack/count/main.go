@@ -46,7 +46,7 @@ func count(tree fs.FS) ([]figure, error) {
 	reasons := figure{name: "reasons", most: 80}
 	product := figure{name: "product", most: 76400}
 	world := figure{name: "testWorld", most: 32200}
-	tests := figure{name: "tests", most: 100800}
+	tests := figure{name: "tests", most: 100900}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

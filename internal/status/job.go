@@ -54,6 +54,8 @@ type JobFacts struct {
 	// Guarded says that it is known whether the node has a guard, and Unguarded why it has none; empty while it has.
 	Guarded   bool
 	Unguarded string
+	// ByHand says that the job is a list of steps that a person made, which nothing repeats.
+	ByHand bool
 	// SettingsOnly says that the job gives its devices settings and no firmware.
 	SettingsOnly bool
 	// Unwatched is why no gateway of the node is watched while a network adapter of it is updated; empty while one is.
@@ -234,6 +236,8 @@ func jobFailed(f JobFacts) []Condition {
 		return append(stalled(v1alpha1.ReasonReleased, "The node was returned to service as requested. "+message), failed)
 	case f.SupersededBy != "":
 		return append(stalled(v1alpha1.ReasonSuperseded, fmt.Sprintf("Job %s took over the node. %s", f.SupersededBy, message)), failed)
+	case f.ByHand:
+		return append(stalled(reason, message+" To run its steps again, create another job with them."), failed)
 	case !f.Failure.Reason.Passing():
 		return append(stalled(reason, message+" To try again: "+retry), failed)
 	}

@@ -244,6 +244,19 @@ func TestARollbackOfSettingsSpeaksOfNoImage(t *testing.T) {
 	}
 }
 
+// A retry repeats no steps that a person listed.
+func TestFailedStepsOfAPersonAreNotRetried(t *testing.T) {
+	f := status.JobFacts{Outcome: step.Failed, Node: "n1", Failure: &step.Failure{Reason: step.StepFailed, Message: "a drive is missing", Step: "verify-inventory"}}
+	ready := func() string {
+		return meta.FindStatusCondition(status.Job(f, nil, 1, time.Unix(0, 0)), v1alpha1.ConditionReady).Message
+	}
+	assert.Contains(t, ready(), "To try again: "+wayout.Retry("n1"), "those of a cleaning policy")
+	f.ByHand = true
+	assert.Equal(t, "Step verify-inventory failed: a drive is missing. To run its steps again, create another job with them.", ready())
+	f.Held = true
+	assert.Contains(t, ready(), wayout.Request("nfw", "n1", "release"))
+}
+
 // What a person does is named by what happened: a node as unhealthy as before its rollback was restored.
 func TestHeldSaysWhatToDo(t *testing.T) {
 	f := status.JobFacts{
