@@ -60,7 +60,7 @@ func facts(s engine.Snapshot, node string) status.JobFacts {
 		SupersededBy: s.Job.SupersededBy, Summary: summary(s.Job), Slow: slow(s.Job), Rollback: r.Rollback, Overdue: s.Overdue,
 	}
 	f.SettingsOnly = len(s.Job.Updates) > 0 && !slices.ContainsFunc(s.Job.Updates, func(u journal.Update) bool { return !u.Configures() || u.Version != "" })
-	f.ByHand = len(s.Job.Requested) > 0 && !slices.ContainsFunc(r.Steps, func(s step.Step) bool { return s.OutOfService })
+	f.ByHand = len(s.Job.Requested) > 0 && len(r.Steps) > 0 && !slices.ContainsFunc(r.Steps, func(s step.Step) bool { return s.OutOfService })
 	if c := s.Cancelling; c != nil {
 		f.Cancelling, f.CancelForce, f.GraceUntil = c.Reason, c.Force, c.Until
 	}

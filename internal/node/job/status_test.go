@@ -40,6 +40,23 @@ func TestReportSaysWhatItIsBasedOn(t *testing.T) {
 	assert.Equal(t, v1alpha1.EvidenceDevice, evidence(step.Network, &step.Rollback{Done: true}), "the network came back with the old firmware")
 }
 
+// Steps that a person listed run again in another job; those of a cleaning policy by a request to retry, also where they were refused.
+func TestWhatRunsFailedStepsAgain(t *testing.T) {
+	requests, catalog := []plan.Request{{Name: "verify-inventory"}}, plan.DefaultCatalog()
+	listed, err := catalog.Requested(requests, nil)
+	require.NoError(t, err)
+	cleaning, err := catalog.Cleaning(requests, nil)
+	require.NoError(t, err)
+	for says, r := range map[string]step.Record{
+		"create another job": step.New(listed), "To try again: kubectl patch nfw n1": step.New(cleaning), "To try again: kubectl": {},
+	} {
+		r.Outcome, r.Failure = step.Failed, &step.Failure{Reason: step.StepFailed, Message: "a drive is missing", Step: plan.VerifyInventory}
+		j := journal.Job{Name: "j", Requested: []journal.RequestedStep{{Name: "verify-inventory"}}, Record: r}
+		got := job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now())
+		assert.Contains(t, meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady).Message, says)
+	}
+}
+
 // The API takes 512 steps: a job with more of them is reported from where it is now.
 func TestJobWithMoreStepsThanTheAPITakesIsReported(t *testing.T) {
 	var updates []journal.Update
