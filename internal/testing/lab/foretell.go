@@ -51,8 +51,11 @@ func (l *Lab) foretell(ctx context.Context, templates ...client.Object) (map[str
 	code := kubectl.Run(ctx, []string{"plan", "-f", file, "-o", "json", "--kubeconfig", l.KubeconfigPath()},
 		genericiooptions.IOStreams{In: strings.NewReader(""), Out: &answer, ErrOut: &complaint})
 	var plan kubectl.Plan
-	if err := json.Unmarshal(answer.Bytes(), &plan); code != 0 && code != changes || err != nil {
+	if code != 0 && code != changes {
 		return nil, fmt.Errorf("kubectl firmware plan ended with exit code %d: %s", code, strings.TrimSpace(complaint.String()))
+	}
+	if err := json.Unmarshal(answer.Bytes(), &plan); err != nil {
+		return nil, fmt.Errorf("read what kubectl firmware plan says: %w", err)
 	}
 	reboots := map[string]int{}
 	for _, n := range plan.Nodes {
@@ -61,39 +64,44 @@ func (l *Lab) foretell(ctx context.Context, templates ...client.Object) (map[str
 	return reboots, nil
 }
 
-// known waits until every source is in store and every device that the demo changes was read.
+// known waits until the images of the templates are in store and the daemon of every node has reported its devices.
 func (l *Lab) known(ctx context.Context) error {
-	devices := 0
-	for _, t := range targets() {
-		devices += len(t.keys) * len(l.Nodes)
-	}
 	for {
-		var sources v1alpha1.FirmwareSourceList
-		var found v1alpha1.NodeDeviceList
-		if err := l.admin.List(ctx, &sources); err != nil {
-			return fmt.Errorf("list sources: %w", err)
+		missing, err := l.unknown(ctx)
+		if err != nil {
+			return err
 		}
-		if err := l.admin.List(ctx, &found); err != nil {
-			return fmt.Errorf("list devices: %w", err)
-		}
-		missing := devices
-		for _, d := range found.Items {
-			if meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionInspected) {
-				missing--
-			}
-		}
-		for _, s := range sources.Items {
-			if !meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
-				missing = max(missing, 0) + 1
-			}
-		}
-		if missing <= 0 {
+		if missing == "" {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; it was waiting for sources to be in store and devices to be read", context.Cause(ctx))
+			return fmt.Errorf("%w; it was waiting for %s", context.Cause(ctx), missing)
 		case <-time.After(lookEvery):
 		}
 	}
+}
+
+// unknown names what a plan depends on and is not known yet; empty where all is.
+func (l *Lab) unknown(ctx context.Context) (string, error) {
+	for _, t := range targets() {
+		var s v1alpha1.FirmwareSource
+		if err := l.admin.Get(ctx, client.ObjectKey{Name: t.sourceName()}, &s); err != nil {
+			return "", fmt.Errorf("read source: %w", err)
+		}
+		if !meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
+			return "source " + s.Name + " to be in store", nil
+		}
+	}
+	for _, n := range l.Nodes {
+		var firmware v1alpha1.NodeFirmware
+		err := l.admin.Get(ctx, client.ObjectKey{Name: n.Name}, &firmware)
+		if client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("read node: %w", err)
+		}
+		if err != nil || firmware.Status.LastScanTime == nil {
+			return n.Name + " to report its devices", nil
+		}
+	}
+	return "", nil
 }
