@@ -211,6 +211,7 @@ type TaskDevice struct {
 
 // RequestedStep is one step of a Steps job.
 // +kubebuilder:validation:XValidation:rule="has(self.expect) == (self.name == 'verify-inventory')",message="expect is required for the step verify-inventory and not allowed for any other",fieldPath=".expect"
+// +kubebuilder:validation:XValidation:rule="!has(self.arguments) || !(self.name in ['verify-inventory', 'verify-firmware', 'reset-bios-settings'])",message="this step takes no arguments",fieldPath=".arguments"
 type RequestedStep struct {
 	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, or one that a driver provides.
 	// +required
@@ -229,6 +230,33 @@ type RequestedStep struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Expect []ExpectedDevices `json:"expect,omitempty"`
+	// arguments of the step, by name; at most 16. A job with one that the step does not take fails before anything is done.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Arguments []StepArgument `json:"arguments,omitempty"`
+	// deadline is the time without progress after which the job says that the step is stalled, which ends nothing. From 1m to 168h.
+	// Absent: that of the step.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="deadline must be a duration from 1m to 168h, such as 12h"
+	Deadline Duration `json:"deadline,omitempty"`
+}
+
+// StepArgument is a value that a step takes by its name.
+type StepArgument struct {
+	// name of the argument, such as serialNumber.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$`
+	Name string `json:"name,omitempty"`
+	// value of the argument, at most 256 characters.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Value string `json:"value,omitempty"`
 }
 
 // ExpectedDevices says how many devices of a kind a node should have.

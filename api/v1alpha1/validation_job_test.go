@@ -23,6 +23,15 @@ func TestStepsJobValidation(t *testing.T) {
 	expected := func(change func(*v1alpha1.ExpectedDevices)) func(*v1alpha1.FirmwareJob) {
 		return step(func(s *v1alpha1.RequestedStep) { change(&s.Expect[0]) })
 	}
+	driverStep := func(change func(*v1alpha1.RequestedStep)) func(*v1alpha1.FirmwareJob) {
+		return step(func(s *v1alpha1.RequestedStep) {
+			*s = v1alpha1.RequestedStep{Name: "scrub"}
+			change(s)
+		})
+	}
+	argument := func(name, value string) []v1alpha1.StepArgument {
+		return []v1alpha1.StepArgument{{Name: name, Value: value}}
+	}
 	repeat := func(n int) func(*v1alpha1.FirmwareJob) {
 		return func(o *v1alpha1.FirmwareJob) {
 			for len(o.Spec.Task.Steps) < n {
@@ -54,6 +63,21 @@ func TestStepsJobValidation(t *testing.T) {
 			{name: "no number of devices", change: expected(func(d *v1alpha1.ExpectedDevices) { d.Count = nil }),
 				field: "spec.task.steps[0].expect[0].count", message: "Required"},
 			{name: "no device of a kind", change: expected(func(d *v1alpha1.ExpectedDevices) { d.Count = new(int32(0)) })},
+			{name: "arguments of a step that takes none", change: step(func(s *v1alpha1.RequestedStep) { s.Arguments = argument("serialNumber", "X") }),
+				field: "spec.task.steps[0].arguments", message: "this step takes no arguments"},
+			{name: "arguments of a step of a driver", change: driverStep(func(s *v1alpha1.RequestedStep) { s.Arguments = argument("level-2", "full") })},
+			{name: "an argument's name that is none", change: driverStep(func(s *v1alpha1.RequestedStep) { s.Arguments = argument("Level", "full") }),
+				field: "spec.task.steps[0].arguments[0].name", message: "should match"},
+			{name: "an argument without a value", change: driverStep(func(s *v1alpha1.RequestedStep) { s.Arguments = argument("level", "") }),
+				field: "spec.task.steps[0].arguments[0].value", message: "Required"},
+			{name: "an argument twice", change: driverStep(func(s *v1alpha1.RequestedStep) {
+				s.Arguments = append(argument("level", "full"), argument("level", "none")...)
+			}), field: "spec.task.steps[0].arguments[1]", message: "Duplicate"},
+			{name: "a deadline", change: step(func(s *v1alpha1.RequestedStep) { s.Deadline = "12h" })},
+			{name: "a deadline that is no duration", change: step(func(s *v1alpha1.RequestedStep) { s.Deadline = "soon" }),
+				field: "spec.task.steps[0].deadline", message: "such as 12h"},
+			{name: "a deadline of more than a week", change: step(func(s *v1alpha1.RequestedStep) { s.Deadline = "169h" }),
+				field: "spec.task.steps[0].deadline", message: "such as 12h"},
 			{name: "too many devices", change: expected(func(d *v1alpha1.ExpectedDevices) { d.Count = new(int32(257)) }),
 				field: "spec.task.steps[0].expect[0].count", message: "less than or equal to 256"},
 		})

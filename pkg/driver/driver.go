@@ -93,7 +93,19 @@ type Stepper interface {
 	// RunStep runs one step on one device, from its beginning or, with the data it returned last, from where it stopped. It
 	// is called again after a crash or a reboot with the data that was kept, and repeating it must be harmless. Commands
 	// that change the device take the same lock as those of Updater.
-	RunStep(ctx context.Context, id inventory.Identity, name string, data []byte) (StepResult, error)
+	RunStep(ctx context.Context, c StepCall) (StepResult, error)
+}
+
+// StepCall is one call of a step.
+type StepCall struct {
+	// Identity of the device, as Inspect completed it.
+	Identity inventory.Identity
+	// Name of the step.
+	Name string
+	// Arguments are what the person who requested the step gave, by name: none but those that the step declares.
+	Arguments map[string]string
+	// Data is what the last call returned; nil for the first one.
+	Data []byte
 }
 
 // Step declares a step that a driver provides.
@@ -107,6 +119,9 @@ type Step struct {
 	Changes bool
 	// Deadline is the time without progress after which the job is reported as stalled; zero for none.
 	Deadline time.Duration
+	// Arguments are the names of those that the step takes, each a lower-case letter and at most 62 letters, digits and dashes. A request
+	// with others is refused before anything is done. None is there unless a person gives it.
+	Arguments []string
 }
 
 // StepResult is the result of one call of a step.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Request is one step of a job that consists of requested steps, whether or not updates run that step.
@@ -13,6 +14,10 @@ type Request struct {
 	Name string
 	// Device the step works on; empty for every device the step is for.
 	Device string
+	// Arguments for the step.
+	Arguments []Argument
+	// Deadline replaces that of the step; zero for its own.
+	Deadline time.Duration
 }
 
 // maxRequested bounds the steps of one job.
@@ -88,6 +93,9 @@ func (c Catalog) requested(r Request, devices []Target) ([]Step, error) {
 	case defs[0].Interface == HostInterface && r.Device != "":
 		return nil, fmt.Errorf("step %s works on the whole node; leave its device %s out", r.Name, r.Device)
 	}
+	if err := defs[0].takes(r.Arguments); err != nil {
+		return nil, err
+	}
 	if r.Device != "" {
 		i := slices.IndexFunc(devices, func(t Target) bool { return t.Device == r.Device })
 		if i < 0 {
@@ -106,7 +114,23 @@ func (c Catalog) requested(r Request, devices []Target) ([]Step, error) {
 	case len(steps) == 0:
 		return nil, fmt.Errorf("step %s is for %s, and this node has no such device", r.Name, interfaces(defs))
 	}
+	for i := range steps {
+		steps[i].Arguments, steps[i].Deadline = r.Arguments, cmp.Or(r.Deadline, steps[i].Deadline)
+	}
 	return steps, nil
+}
+
+// takes names the arguments that the step does not take.
+func (d Definition) takes(arguments []Argument) error {
+	for _, a := range arguments {
+		switch {
+		case len(d.Arguments) == 0:
+			return fmt.Errorf("step %s takes no arguments; leave %s out", d.Kind, a.Name)
+		case !slices.Contains(d.Arguments, a.Name):
+			return fmt.Errorf("step %s takes no argument %s; it takes %s", d.Kind, a.Name, strings.Join(d.Arguments, ", "))
+		}
+	}
+	return nil
 }
 
 func (c Catalog) requestable() []string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -63,6 +64,39 @@ func TestEveryStepOfACleaningRunsOutOfService(t *testing.T) {
 			assert.Equal(t, !slices.Contains(own, s.Kind), s.OutOfService, s.Kind)
 		}
 	})
+}
+
+// R003-6: a step gets what the person gave for it, and nothing that it does not take.
+func TestStepGetsTheArgumentsAndTheDeadlineOfItsRequest(t *testing.T) {
+	takes := erase
+	takes.Arguments = []string{"level", "passes"}
+	c, err := plan.NewCatalog(nil, takes)
+	require.NoError(t, err)
+	full := []plan.Argument{{Name: "level", Value: "full"}}
+	steps, err := c.Requested([]plan.Request{
+		{Name: "erase", Device: "disk", Arguments: full, Deadline: 12 * time.Hour}, {Name: "erase", Device: "nic-a"},
+	}, machine)
+	require.NoError(t, err)
+	require.Equal(t, []string{"erase disk", "erase nic-a"}, names(steps[2:4]))
+	assert.Equal(t, full, steps[2].Arguments)
+	assert.Equal(t, 12*time.Hour, steps[2].Deadline)
+	assert.Empty(t, steps[3].Arguments)
+	assert.Equal(t, time.Hour, steps[3].Deadline)
+
+	for want, r := range map[string]plan.Request{
+		"step erase takes no argument depth; it takes level, passes":   {Name: "erase", Arguments: []plan.Argument{{Name: "depth", Value: "1"}}},
+		"step verify-firmware takes no arguments; leave level out":     {Name: "verify-firmware", Arguments: full},
+		"step verify-inventory takes no arguments; leave level out":    {Name: "verify-inventory", Arguments: full},
+		"step reset-bios-settings takes no arguments; leave level out": {Name: "reset-bios-settings", Arguments: full},
+	} {
+		_, err := c.Requested([]plan.Request{r}, machine)
+		assert.ErrorContains(t, err, want)
+	}
+	for _, names := range [][]string{{"Level"}, {"level-"}, {""}, {"level", "level"}} {
+		takes.Arguments = names
+		_, err := plan.NewCatalog(nil, takes)
+		assert.ErrorContains(t, err, "of step erase of sim: a name begins with a lower-case letter", names)
+	}
 }
 
 func TestImpossibleRequestSaysWhy(t *testing.T) {

@@ -66,6 +66,14 @@ type Step struct {
 	OutOfService bool `json:"outOfService,omitempty"`
 	// Deadline without progress after which a person is alerted; zero for none.
 	Deadline time.Duration `json:"deadline,omitempty"`
+	// Arguments are those of the request, in its order.
+	Arguments []Argument `json:"arguments,omitempty"`
+}
+
+// Argument is a value that a step takes by a name.
+type Argument struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Writes reports whether the step changes a device or the host, so that it needs the maintenance and is not repeated
@@ -113,6 +121,8 @@ type Definition struct {
 	// Interruptible, Changes and Deadline are those of Step.
 	Interruptible, Changes bool
 	Deadline               time.Duration
+	// Arguments are the names of those that the step takes; others are refused.
+	Arguments []string
 }
 
 // The priorities of the steps that work on the whole host, and of the stages that steps of a device are in. In each stage

@@ -56,8 +56,12 @@ func (r *Reconciler) newJob(f state) journal.Job {
 func (r *Reconciler) request(j *journal.Job, f state) {
 	j.Requested = requested(f.object.Spec.Task.Steps)
 	var wanted []plan.Request
-	for _, s := range j.Requested {
-		wanted = append(wanted, plan.Request{Name: s.Name, Device: s.Device})
+	for _, s := range f.object.Spec.Task.Steps {
+		r := plan.Request{Name: s.Name, Device: s.Device, Deadline: s.Deadline.Duration(0)}
+		for _, a := range s.Arguments {
+			r.Arguments = append(r.Arguments, plan.Argument{Name: a.Name, Value: a.Value})
+		}
+		wanted = append(wanted, r)
 	}
 	var devices []plan.Target
 	for _, name := range slices.Sorted(maps.Keys(f.devices)) {

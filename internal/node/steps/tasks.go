@@ -89,6 +89,7 @@ func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, 
 		for _, s := range own {
 			extra = append(extra, plan.Definition{
 				Kind: plan.Kind(s.Name), Interface: name, Priority: s.Priority, Changes: s.Changes, Interruptible: !s.Changes, Deadline: s.Deadline,
+				Arguments: s.Arguments,
 			})
 		}
 	}
@@ -157,5 +158,9 @@ func call(ctx context.Context, stepper driver.Stepper, id inventory.Identity, s 
 			err = fmt.Errorf("the driver panicked: %v; report this to the author of the driver", p)
 		}
 	}()
-	return stepper.RunStep(ctx, id, string(s.Kind), s.Data)
+	c := driver.StepCall{Identity: id, Name: string(s.Kind), Arguments: map[string]string{}, Data: s.Data}
+	for _, a := range s.Arguments {
+		c.Arguments[a.Name] = a.Value
+	}
+	return stepper.RunStep(ctx, c)
 }

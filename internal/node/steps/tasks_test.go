@@ -204,6 +204,8 @@ func TestStepOfADriver(t *testing.T) {
 	b.sim.Offer(erase(func(s *drivertest.Step) { s.Calls, s.Reboot = 2, true }))
 	first := run(nil)
 	b.succeeds(first, "1 of 2 done")
+	given := plan.Step{Kind: "erase", Device: "disk0", Arguments: []plan.Argument{{Name: "passes", Value: "3"}, {Name: "level", Value: "full"}}}
+	b.succeeds(b.tasks.Run(t.Context(), step.Step{Step: given}, journal.RequestedStep{}, update(disk, "")), "1 of 2 done, level is full, passes is 3")
 	assert.True(t, first.Again)
 	last := run(first.Data)
 	b.succeeds(last, "2 of 2 done")

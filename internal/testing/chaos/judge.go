@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -217,7 +218,7 @@ func (j *judge) member(e Event) {
 func (j *judge) maintenance(e Event, s step.Step) {
 	before := s.Attempt > 1
 	for _, other := range e.Job.Record.Steps {
-		before = before || other.Writes() && other.Attempt > 0 && other.Step != s.Step
+		before = before || other.Writes() && other.Attempt > 0 && !reflect.DeepEqual(other.Step, s.Step)
 	}
 	switch {
 	case !j.asked:

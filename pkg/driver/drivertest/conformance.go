@@ -348,14 +348,14 @@ func testSteps(t *testing.T, h Harness) {
 	if !ok {
 		return
 	}
-	_, err := stepper.RunStep(t.Context(), h.ID, "no-such-step", nil)
+	_, err := stepper.RunStep(t.Context(), driver.StepCall{Identity: h.ID, Name: "no-such-step"})
 	require.ErrorIs(t, err, driver.ErrNotSupported)
 	h.Unreadable(t)
 	names := map[string]bool{}
 	for _, s := range stepper.Steps() {
 		assert.False(t, names[s.Name], "%s is declared twice", s.Name)
 		names[s.Name] = true
-		_, err := stepper.RunStep(t.Context(), h.ID, s.Name, nil)
+		_, err := stepper.RunStep(t.Context(), driver.StepCall{Identity: h.ID, Name: s.Name})
 		assert.Error(t, err, s.Name)
 	}
 }

@@ -3,11 +3,11 @@ package drivertest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // OpStep is one call of a step that the driver provides.
@@ -48,16 +48,17 @@ func (s *Simulated) Steps() []driver.Step {
 	return out
 }
 
-// RunStep makes one call of a step. The data it keeps is the number of calls, in decimal, and the padding.
-func (s *Simulated) RunStep(_ context.Context, id inventory.Identity, name string, data []byte) (driver.StepResult, error) {
+// RunStep makes one call of a step. The data it keeps is the number of calls, in decimal, and the padding. The message ends with the
+// arguments in order of their names.
+func (s *Simulated) RunStep(_ context.Context, c driver.StepCall) (driver.StepResult, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.steps, func(o Step) bool { return o.Name == name })
+	i := slices.IndexFunc(s.steps, func(o Step) bool { return o.Name == c.Name })
 	if i < 0 {
-		return driver.StepResult{}, fmt.Errorf("run step %s: %w", name, driver.ErrNotSupported)
+		return driver.StepResult{}, fmt.Errorf("run step %s: %w", c.Name, driver.ErrNotSupported)
 	}
-	step := s.steps[i]
-	d, err := s.open(id)
+	step, data := s.steps[i], c.Data
+	d, err := s.open(c.Identity)
 	if err != nil {
 		return driver.StepResult{}, err
 	}
@@ -71,12 +72,16 @@ func (s *Simulated) RunStep(_ context.Context, id inventory.Identity, name strin
 	done, calls := 0, max(step.Calls, 1)
 	if len(data) > 0 {
 		if done, err = strconv.Atoi(string(data[:len(data)-step.Padding])); err != nil {
-			return driver.StepResult{}, fmt.Errorf("run step %s: what was kept is not what the step returned: %w", name, err)
+			return driver.StepResult{}, fmt.Errorf("run step %s: what was kept is not what the step returned: %w", c.Name, err)
 		}
 	}
 	done = min(done+1, calls)
+	given := ""
+	for _, name := range slices.Sorted(maps.Keys(c.Arguments)) {
+		given += fmt.Sprintf(", %s is %s", name, c.Arguments[name])
+	}
 	return driver.StepResult{
 		Data:  append([]byte(strconv.Itoa(done)), make([]byte, step.Padding)...),
-		Again: done < calls, Reboot: step.Reboot && done == calls, Message: fmt.Sprintf("%d of %d done", done, calls),
+		Again: done < calls, Reboot: step.Reboot && done == calls, Message: fmt.Sprintf("%d of %d done%s", done, calls, given),
 	}, nil
 }

@@ -22,13 +22,13 @@ func TestStepGoesOnFromWhatWasKept(t *testing.T) {
 	sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase", Changes: true}, Calls: 2, Reboot: true, Padding: 3})
 	require.Equal(t, []driver.Step{{Name: "erase", Changes: true}}, sim.Steps())
 
-	first, err := sim.RunStep(t.Context(), id, "erase", nil)
+	first, err := sim.RunStep(t.Context(), driver.StepCall{Identity: id, Name: "erase"})
 	require.NoError(t, err)
 	assert.True(t, first.Again)
 	assert.False(t, first.Reboot)
 	assert.Len(t, first.Data, 4)
 	for range 2 {
-		last, err := sim.RunStep(t.Context(), id, "erase", first.Data)
+		last, err := sim.RunStep(t.Context(), driver.StepCall{Identity: id, Name: "erase", Data: first.Data})
 		require.NoError(t, err)
 		assert.False(t, last.Again)
 		assert.True(t, last.Reboot)
@@ -36,10 +36,10 @@ func TestStepGoesOnFromWhatWasKept(t *testing.T) {
 	}
 	assert.Equal(t, 3, sim.Count(drivertest.OpStep, "disk0"))
 
-	_, err = sim.RunStep(t.Context(), id, "polish", nil)
+	_, err = sim.RunStep(t.Context(), driver.StepCall{Identity: id, Name: "polish"})
 	require.ErrorIs(t, err, driver.ErrNotSupported)
 	sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase"}, Err: errors.New("the drive refused")})
-	_, err = sim.RunStep(t.Context(), id, "erase", nil)
+	_, err = sim.RunStep(t.Context(), driver.StepCall{Identity: id, Name: "erase"})
 	require.ErrorContains(t, err, "the drive refused")
 	assert.Len(t, sim.Steps(), 1)
 }

@@ -154,15 +154,15 @@ func (d *Driver) Steps() []driver.Step {
 }
 
 // RunStep runs the step's command on the device. A command that changes the device runs as a write does. Nothing is kept
-// between calls: a command that was interrupted runs again.
-func (d *Driver) RunStep(ctx context.Context, id inventory.Identity, name string, _ []byte) (driver.StepResult, error) {
-	i := slices.IndexFunc(d.p.Steps, func(s Step) bool { return s.Name == name })
+// between calls: a command that was interrupted runs again. It takes no arguments.
+func (d *Driver) RunStep(ctx context.Context, c driver.StepCall) (driver.StepResult, error) {
+	i := slices.IndexFunc(d.p.Steps, func(s Step) bool { return s.Name == c.Name })
 	if i < 0 {
-		return driver.StepResult{}, fmt.Errorf("run step %s: %w", name, driver.ErrNotSupported)
+		return driver.StepResult{}, fmt.Errorf("run step %s: %w", c.Name, driver.ErrNotSupported)
 	}
-	result, err := d.runStep(ctx, id, d.p.Steps[i])
+	result, err := d.runStep(ctx, c.Identity, d.p.Steps[i])
 	if err != nil {
-		return driver.StepResult{}, fmt.Errorf("run step %s on %s: %w", name, id.UniqueID, err)
+		return driver.StepResult{}, fmt.Errorf("run step %s on %s: %w", c.Name, c.Identity.UniqueID, err)
 	}
 	return result, nil
 }

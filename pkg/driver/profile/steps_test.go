@@ -64,7 +64,7 @@ func TestToolDecidesStepSuccess(t *testing.T) {
 				fault(t, dir, "gone", "")
 			}
 			fault(t, dir, verb+".txt", c.prints)
-			got, err := d.RunStep(t.Context(), cardID(), c.step, nil)
+			got, err := d.RunStep(t.Context(), driver.StepCall{Identity: cardID(), Name: c.step})
 			assert.Equal(t, c.want, got)
 			if c.err == "" {
 				assert.NoError(t, err)
@@ -89,7 +89,7 @@ func TestOnlyAStepThatChangesOutlivesItsProcess(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() {
-				_, err := d.RunStep(ctx, cardID(), name, nil)
+				_, err := d.RunStep(ctx, driver.StepCall{Identity: cardID(), Name: name})
 				ended <- err
 			}()
 			require.Eventually(t, func() bool { _, hangs := faulty(dir, "hangs"); return hangs }, time.Minute, 5*time.Millisecond)
@@ -100,7 +100,7 @@ func TestOnlyAStepThatChangesOutlivesItsProcess(t *testing.T) {
 			assert.Equal(t, changes, running)
 			if changes {
 				require.ErrorIs(t, err, command.ErrStillRunning)
-				_, err = d.RunStep(t.Context(), cardID(), name, nil)
+				_, err = d.RunStep(t.Context(), driver.StepCall{Identity: cardID(), Name: name})
 				require.ErrorIs(t, err, command.ErrBusy)
 			} else {
 				require.ErrorIs(t, err, context.Canceled)
@@ -125,7 +125,7 @@ func TestReportsRenumberingInStep(t *testing.T) {
 	runner, err := command.NewExecRunner(command.Config{Path: []string{dir}, StateDir: t.TempDir()})
 	require.NoError(t, err)
 	fault(t, dir, "turn-after-1", "")
-	_, err = profile.New(runner, p).RunStep(t.Context(), rearID("15d9"), "storcli-health", nil)
+	_, err = profile.New(runner, p).RunStep(t.Context(), driver.StepCall{Identity: rearID("15d9"), Name: "storcli-health"})
 	require.ErrorContains(t, err, "the tool ran on number 1, and the device has number 0 now")
 }
 
@@ -138,7 +138,7 @@ func TestControllerHealthIsAStep(t *testing.T) {
 		} {
 			d, dir := tool.driver(t, front, rear)
 			fault(t, dir, "status", status)
-			result, err := d.RunStep(t.Context(), rearID(tool.subsystem), tool.profile+"-health", nil)
+			result, err := d.RunStep(t.Context(), driver.StepCall{Identity: rearID(tool.subsystem), Name: tool.profile + "-health"})
 			if want == "" {
 				require.NoError(t, err)
 				assert.Equal(t, `the tool reports "Optimal"`, result.Message)
@@ -148,7 +148,7 @@ func TestControllerHealthIsAStep(t *testing.T) {
 		}
 		d, dir := tool.driver(t, front, rear)
 		fault(t, dir, "memory", "3")
-		_, err := d.RunStep(t.Context(), rearID(tool.subsystem), tool.profile+"-health", nil)
+		_, err := d.RunStep(t.Context(), driver.StepCall{Identity: rearID(tool.subsystem), Name: tool.profile + "-health"})
 		require.ErrorContains(t, err, `the tool reports "3", not 0`)
 	})
 }
