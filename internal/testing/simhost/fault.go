@@ -37,7 +37,7 @@ type Fault struct {
 	ID   string
 	Kind FaultKind
 	// Tool, Device and Operation say where the fault applies; empty ones match all. Operations are "query", "verify",
-	// "read", "write", "reactivate", "download", "commit", "activate", "reset", "reboot", "scope", "inhibit" and
+	// "read", "write", "reactivate", "download", "commit", "activate", "reset", "sanitize", "erase", "reboot", "scope", "inhibit" and
 	// "boot"; Fail and FailAfterSuccess apply to a boot only when Operation is "boot".
 	Tool      string `json:",omitempty"`
 	Device    string `json:",omitempty"`

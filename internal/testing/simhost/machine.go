@@ -52,6 +52,11 @@ func Create(dir string, spec Spec) (*Machine, error) {
 	if err := m.save(s, nil); err != nil {
 		return nil, fmt.Errorf("create machine: %w", err)
 	}
+	for _, n := range spec.NVMe {
+		if err := m.makeDisk(n); err != nil {
+			return nil, fmt.Errorf("create machine: %w", err)
+		}
+	}
 	return m, m.Boot()
 }
 

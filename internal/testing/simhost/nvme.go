@@ -13,6 +13,7 @@ import (
 // nvmeState is what an NVMe drive holds over a power cut, and what the kernel shows of it.
 type nvmeState struct {
 	nvmectrl.Firmware
+	Sanitize nvmectrl.Sanitize
 	// SysfsVersion is the revision the kernel read when it probed the drive.
 	SysfsVersion string
 }
@@ -34,7 +35,7 @@ func (n NVMe) profile() nvmectrl.Profile {
 	return nvmectrl.Profile{
 		VendorID: hex16(n.VendorID), Model: n.Model, Serial: n.Serial, FirstSlotReadOnly: n.Slot1ReadOnly, HidesNext: n.HidesNext,
 		Activation: nvmeActivations[n.Activation], MTFA: 130 * nvmectrl.MTFAUnit, FWUG: 1, AnyLength: true, MDTS: 9,
-		RestartsAtZero: true, Accept: n.accept,
+		RestartsAtZero: true, Accept: n.accept, Sanitizes: n.Sanitizes, SanitizeSteps: n.SanitizeSteps,
 	}
 }
 
@@ -52,7 +53,7 @@ func (m *Machine) nvmeBuffer(key string) string { return m.path("devices", key+"
 
 // nvmeController is the drive's controller. It shares the firmware's slots with the state.
 func (m *Machine) nvmeController(s *state, n NVMe) (nvmectrl.Controller, error) {
-	c := nvmectrl.Controller{Profile: n.profile(), Firmware: s.NVMe[n.Key].Firmware}
+	c := nvmectrl.Controller{Profile: n.profile(), Firmware: s.NVMe[n.Key].Firmware, Sanitize: s.NVMe[n.Key].Sanitize}
 	data, err := os.ReadFile(m.nvmeBuffer(n.Key))
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
@@ -89,7 +90,7 @@ func (m *Machine) changeNVMe(s *state, n NVMe, change func(*nvmectrl.Controller)
 	}
 	pieces, stale := len(c.Buffer.Pieces), c.Buffer.Stale
 	change(&c)
-	s.NVMe[n.Key].Firmware = c.Firmware
+	s.NVMe[n.Key].Firmware, s.NVMe[n.Key].Sanitize = c.Firmware, c.Sanitize
 	if len(c.Buffer.Pieces) == pieces && c.Buffer.Stale == stale {
 		return nil
 	}

@@ -121,6 +121,12 @@ type NVMe struct {
 	HidesNext  bool
 	Version    string
 	Activation Activation
+	// Sanitizes are the bits 2:0 of SANICAP: 1 for crypto erase, 2 for block erase, 4 for overwrite. SanitizeSteps is how many readings of
+	// its log a sanitize takes.
+	Sanitizes     byte `json:",omitempty"`
+	SanitizeSteps int  `json:",omitempty"`
+	// TwoPorts drives may be used by another host.
+	TwoPorts bool `json:",omitempty"`
 	// Sectors is the capacity in units of 512 bytes.
 	Sectors int64
 	// PowerOnHours is what the drive counted so far.
@@ -284,13 +290,13 @@ func DefaultSpec(name string, index int) Spec {
 				Key: "nvme0", PCI: "0000:65:00.0", VendorID: "144d", DeviceID: "a824", Vendor: "Samsung",
 				Model: "SAMSUNG MZQL23T8HCLS-00A07", Serial: fmt.Sprintf("S64HNE0T%06d", index*2),
 				EUI: fmt.Sprintf("36344830545%05x", index), Slots: 3, Version: DefaultSamsungVersion,
-				Activation: DeviceReset, Sectors: 7501476528, PowerOnHours: 9125 + int64(index)*7,
+				Activation: DeviceReset, Sectors: 7501476528, PowerOnHours: 9125 + int64(index)*7, Sanitizes: 3, SanitizeSteps: 4,
 			},
 			{
 				Key: "nvme1", PCI: "0000:67:00.0", VendorID: "1344", DeviceID: "51c0", Vendor: "Micron",
 				Model: "Micron_7450_MTFDKCC3T8TFR", Serial: fmt.Sprintf("2239E65%05X", index*2+1),
 				EUI: fmt.Sprintf("00a075013ce%05x", index), Slots: 3, Slot1ReadOnly: true, Version: DefaultMicronVersion,
-				Activation: Reboot, Sectors: 7501476528, PowerOnHours: 9125 + int64(index)*7,
+				Activation: Reboot, Sectors: 7501476528, PowerOnHours: 9125 + int64(index)*7, Sanitizes: 7, SanitizeSteps: 4,
 			},
 		},
 		SCSI: []SCSI{{

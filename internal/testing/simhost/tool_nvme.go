@@ -18,6 +18,10 @@ var nvmeStatusText = map[nvmectrl.Status]string{
 	nvmectrl.InvalidFirmwareSlot:  "Invalid Firmware Slot: The firmware slot indicated is invalid or read only",
 	nvmectrl.InvalidFirmwareImage: "Invalid Firmware Image: The firmware image specified for activation is invalid and not loaded by the controller",
 	nvmectrl.ActivationProhibited: "Firmware Activation Prohibited: The image specified is being prohibited from activation by the controller for vendor specific reasons",
+	nvmectrl.InvalidOpcode:        "Invalid Command Opcode: A reserved coded value or an unsupported value in the command opcode field",
+	nvmectrl.SanitizeFailed:       "Sanitize Failed: The most recent sanitize operation failed and no recovery actions has been successfully completed",
+	nvmectrl.SanitizeInProgress:   "Sanitize In Progress: The requested function is prohibited while a sanitize operation is in progress",
+	nvmectrl.NeedsControllerReset: "Firmware Activation Requires Controller Level Reset: The firmware commit was successful, but requires a controller level reset",
 	nvmectrl.OverlappingRange:     "Overlapping Range: The downloaded firmware image has overlapping ranges",
 }
 
@@ -30,7 +34,13 @@ var nvmeOptions = optionTable{
 	"output-format": "output-format=", "o": "output-format=", "fw": "fw=", "f": "fw=", "xfer": "xfer=", "x": "xfer=",
 	"offset": "offset=", "progress": "progress", "p": "progress", "slot": "slot=", "s": "slot=", "action": "action=",
 	"a": "action=", "bpid": "bpid=", "b": "bpid=", "raw-binary": "raw-binary", "ignore-ovr": "ignore-ovr",
-	"human-readable": "human-readable", "H": "human-readable",
+	"human-readable": "human-readable", "H": "human-readable", "rae": "rae", "r": "rae",
+}
+
+// nvmeSanitizeOptions are those of sanitize, some of whose letters are used otherwise by other commands.
+var nvmeSanitizeOptions = optionTable{
+	"sanact": "sanact=", "a": "sanact=", "ause": "ause", "u": "ause", "owpass": "owpass=", "n": "owpass=", "oipbp": "oipbp", "i": "oipbp",
+	"no-dealloc": "no-dealloc", "d": "no-dealloc", "ovrpat": "ovrpat=", "p": "ovrpat=",
 }
 
 // nvmeCLI is nvme-cli 2.3, which Debian 12 ships as 2.4+really2.3.
@@ -42,7 +52,7 @@ func nvmeCLI(c *call) (int, error) {
 	command := strings.TrimLeft(c.argv[1], "-")
 	run := map[string]func(*call, *nvmeTarget, options) (int, error){
 		"id-ctrl": nvmeIdentify, "fw-log": nvmeFirmwareLog, "smart-log": nvmeHealthLog, "fw-download": nvmeDownload, "fw-commit": nvmeCommit,
-		"fw-activate": nvmeCommit, "reset": nvmeReset,
+		"fw-activate": nvmeCommit, "reset": nvmeReset, "sanitize": nvmeSanitize, "sanitize-log": nvmeSanitizeLog,
 	}[command]
 	if command == "version" {
 		c.printf("nvme version 2.3 (git 2.3)\nlibnvme version 1.3 (git 1.3)\n")
@@ -52,7 +62,11 @@ func nvmeCLI(c *call) (int, error) {
 		c.printf("ERROR: Invalid sub-command '%s'\n", command)
 		return 1, nil
 	}
-	o, err := nvmeOptions.parse(c.argv[2:])
+	table := nvmeOptions
+	if command == "sanitize" {
+		table = nvmeSanitizeOptions
+	}
+	o, err := table.parse(c.argv[2:])
 	if err != nil {
 		return c.fail(1, "%s: %v\n", command, err)
 	}
@@ -73,7 +87,8 @@ func nvmeCLI(c *call) (int, error) {
 		return c.fail(1, "%s: No such file or directory\n", o.args[0])
 	}
 	operation := map[string]string{
-		"id-ctrl": "query", "fw-log": "query", "smart-log": "query", "fw-download": "download", "reset": "reset",
+		"id-ctrl": "query", "fw-log": "query", "smart-log": "query", "sanitize-log": "query", "fw-download": "download",
+		"reset": "reset", "sanitize": "sanitize",
 	}[command]
 	if operation == "" {
 		operation = "commit"
@@ -95,6 +110,10 @@ func nvmeIdentify(c *call, t *nvmeTarget, _ options) (int, error) {
 // identify is the Identify Controller data structure as nvme-cli prints it.
 func (t *nvmeTarget) identify() object {
 	n, c := t.NVMe, &t.controller
+	cmic := 0
+	if n.TwoPorts {
+		cmic = 3
+	}
 	zero := func(names ...string) (out object) {
 		for _, name := range names {
 			out = append(out, member{name, 0})
@@ -104,7 +123,7 @@ func (t *nvmeTarget) identify() object {
 	out := object{
 		{"vid", c.VendorID}, {"ssvid", c.VendorID}, {"sn", fmt.Sprintf("%-20s", n.Serial)},
 		{"mn", fmt.Sprintf("%-40s", n.Model)}, {"fr", fmt.Sprintf("%-8s", c.Running.Revision)},
-		{"rab", 2}, {"ieee", 9528}, {"cmic", 0}, {"mdts", c.MDTS}, {"cntlid", 6}, {"ver", 66560}, {"rtd3r", 1000000},
+		{"rab", 2}, {"ieee", 9528}, {"cmic", cmic}, {"mdts", c.MDTS}, {"cntlid", 6}, {"ver", 66560}, {"rtd3r", 1000000},
 		{"rtd3e", 8000000}, {"oaes", 768}, {"ctratt", 0}, {"rrls", 0}, {"cntrltype", 1},
 		{"fguid", "00000000-0000-0000-0000-000000000000"},
 	}
@@ -114,8 +133,9 @@ func (t *nvmeTarget) identify() object {
 		{"apsta", 0}, {"wctemp", 343}, {"cctemp", 356}, {"mtfa", int(c.MTFA / nvmectrl.MTFAUnit)}, {"hmpre", 0}, {"hmmin", 0},
 		{"tnvmcap", n.Sectors * 512}, {"unvmcap", 0}, {"rpmbs", 0}, {"edstt", 2}, {"dsto", 1}, {"fwug", c.FWUG},
 	}...)
-	out = append(out, zero("kas", "hctma", "mntmt", "mxtmt", "sanicap", "hmminds", "hmmaxd", "nsetidmax", "endgidmax",
-		"anatt", "anacap", "anagrpmax", "nanagrpid", "pels", "domainid", "megcap")...)
+	out = append(out, zero("kas", "hctma", "mntmt", "mxtmt")...)
+	out = append(out, member{"sanicap", c.Sanitizes})
+	out = append(out, zero("hmminds", "hmmaxd", "nsetidmax", "endgidmax", "anatt", "anacap", "anagrpmax", "nanagrpid", "pels", "domainid", "megcap")...)
 	out = append(out, object{
 		{"sqes", 102}, {"cqes", 68}, {"maxcmd", 256}, {"nn", 32}, {"oncs", 95}, {"fuses", 0}, {"fna", 4}, {"vwc", 6},
 		{"awun", 65535}, {"awupf", 0}, {"icsvscc", 1}, {"nwpc", 0}, {"acwu", 0}, {"ocfs", 0}, {"sgls", 983041}, {"mnan", 0},
@@ -139,6 +159,9 @@ func nvmeHealthLog(c *call, t *nvmeTarget, _ options) (int, error) {
 }
 
 func nvmeFirmwareLog(c *call, t *nvmeTarget, _ options) (int, error) {
+	if status := t.controller.Sanitize.Blocks(); status != nvmectrl.Success {
+		return c.nvmeFailed(status)
+	}
 	afi := t.controller.AFI()
 	log := object{{"Active Firmware Slot (afi)", afi}}
 	for slot := 1; slot <= t.Slots; slot++ {

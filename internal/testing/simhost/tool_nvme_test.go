@@ -1,9 +1,11 @@
 package simhost
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -229,4 +231,31 @@ func TestNVMeRefusesActionsForBootPartitionsItDoesNotHave(t *testing.T) {
 	out := run(m, "nvme", "fw-commit", "/dev/nvme0", "-s", "2", "-a", "6")
 	assert.Equal(t, 1, out.code)
 	assert.Contains(t, out.stderr, "NVMe status: Invalid Field in Command: ")
+}
+
+// A sanitize goes on over a power cut, hides firmware meanwhile, and leaves nothing.
+func TestNVMeSanitize(t *testing.T) {
+	m := newMachine(t, func(s *Spec) { s.NVMe[0].Sectors = 2048 })
+	require.NoError(t, os.WriteFile(m.Disk("nvme0"), bytes.Repeat([]byte("secret "), 1000), 0o600))
+	log := func() string { return run(m, "nvme", "sanitize-log", "/dev/nvme0", "-o", "json").stdout }
+	assert.Contains(t, log(), "(0) The NVM subsystem has never been sanitized.")
+	assert.NotZero(t, run(m, "nvme", "sanitize", "/dev/nvme0", "--sanact=3", "--ause", "--owpass=1").code, "it offers no overwrite")
+	assert.NotZero(t, run(m, "nvme", "sanitize", "/dev/nvme0", "--sanact=4", "--owpass=1").code)
+	assert.Equal(t, output{}, run(m, "nvme", "sanitize", "/dev/nvme0", "--sanact=4", "--ause"))
+	assert.Contains(t, run(m, "nvme", "sanitize", "/dev/nvme0", "--sanact=2").stderr, "Sanitize In Progress")
+	assert.Contains(t, run(m, "nvme", "fw-log", "/dev/nvme0", "-o", "json").stderr, "(0x1d)")
+	assert.Contains(t, log(), "(2) Sanitize in Progress.")
+	require.NoError(t, m.CutPower())
+	require.NoError(t, m.Boot())
+	for range 3 {
+		assert.Contains(t, log(), "(2) Sanitize in Progress.")
+	}
+	done := log()
+	assert.Contains(t, done, "(1) Most Recent Sanitize Command Completed Successfully.")
+	assert.Contains(t, done, `"cdw10_info":12`)
+	data, err := os.ReadFile(m.Disk("nvme0"))
+	require.NoError(t, err)
+	assert.Equal(t, make([]byte, 1<<20), data)
+	assert.Zero(t, run(m, "nvme", "fw-log", "/dev/nvme0", "-o", "json").code)
+	assert.Equal(t, []string{"Sanitize Failed", "Sanitize Done", "Sanitize Failed"}, slices.DeleteFunc(actions(t, m, "nvme0"), func(a string) bool { return a == "Sanitize Started" }))
 }

@@ -17,6 +17,10 @@ func NVMe() Tool {
 			{Name: "identify a drive", Args: []string{"id-ctrl", absent, "-o", "json"}, Want: noDevice},
 			{Name: "read its firmware slots", Args: []string{"fw-log", absent, "-o", "json"}, Want: noDevice},
 			{Name: "read its health", Args: []string{"smart-log", absent, "-o", "json"}, Want: noDevice},
+			{Name: "read how its erasure stands", Args: []string{"sanitize-log", absent, "-o", "json"}, Want: noDevice},
+			{Name: "erase its blocks", Args: []string{"sanitize", absent, "--sanact=2", "--ause"}, Want: noDevice},
+			{Name: "overwrite it once", Args: []string{"sanitize", absent, "--sanact=3", "--ause", "--owpass=1"}, Want: noDevice},
+			{Name: "erase its key", Args: []string{"sanitize", absent, "--sanact=4", "--ause"}, Want: noDevice},
 			{Name: "download an image", Args: []string{"fw-download", absent, "--fw={blank}", "--progress"}, Want: noDevice},
 			{
 				Name: "download it in pieces of the drive's size", Args: []string{"fw-download", absent, "--fw={blank}", "--progress", "--xfer=4096"},

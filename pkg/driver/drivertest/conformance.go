@@ -42,6 +42,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	h := newHarness(t)
 	_, fw := h.inspect(t)
 	cases = append(cases, rollbackCases(fw.Rollback)...)
+	cases = append(cases, eraseCases(t, h)...)
 	if h.Settings != nil {
 		cases = append(cases, settingsCases()...)
 	} else {

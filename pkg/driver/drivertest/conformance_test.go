@@ -3,6 +3,7 @@ package drivertest_test
 import (
 	"testing"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -36,6 +37,7 @@ func harness(t *testing.T, fw inventory.Firmware) drivertest.Harness {
 	t.Helper()
 	sim, id := simulatedWith(fw)
 	sim.Give(card, parameters(fw.Activation)...)
+	sim.Erasable(card, make([]byte, 1<<20), driver.EraseCrypto, driver.EraseBlock)
 	inject := func(f drivertest.Fault) func(*testing.T) {
 		return func(*testing.T) { sim.Inject(card, f) }
 	}
@@ -63,6 +65,7 @@ func harness(t *testing.T, fw inventory.Firmware) drivertest.Harness {
 		},
 		WriteRunning: func(_ *testing.T, lock string) bool { return sim.Busy(lock) },
 		FailRead:     inject(drivertest.FailArchive),
+		FailErase:    inject(drivertest.FailErase),
 		Settings: &drivertest.Settings{
 			Set:      []inventory.Setting{{Name: "SRIOV_EN", Value: "1"}, {Name: "numVFs", Value: "8"}},
 			Misfits:  []inventory.Setting{{Name: "numVFs", Value: "128"}, {Name: "SRIOV_EN", Value: "2"}},

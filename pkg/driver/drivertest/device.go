@@ -27,6 +27,8 @@ type device struct {
 	// failure is what the tool prints with FailWrite.
 	failure string
 	gone    bool
+	// medium is nil for a device that stores no data of its own.
+	medium *medium
 	// archives counts the calls of Archive.
 	archives int
 	// busy while a write runs; release ends a hanging write.

@@ -44,6 +44,14 @@ const (
 	TwoBoots
 	// InUse makes CheckConfiguration and Configure reject a change of settings, because something uses the device that a drain moves.
 	InUse
+	// FailErase makes an erasure fail at its end.
+	FailErase
+	// LieErase makes an erasure claim that it is done and leave all data.
+	LieErase
+	// HangErase makes an erasure stay where it is.
+	HangErase
+	// LostErase makes Erase begin the erasure and end in an unknown way.
+	LostErase
 	// NoSettings makes Parameters, CheckConfiguration and Configure fail.
 	NoSettings
 )

@@ -39,6 +39,8 @@ type Harness struct {
 	WriteRunning func(t *testing.T, lock string) bool
 	// FailRead makes the tool that reads an image from the device fail in the middle.
 	FailRead func(t *testing.T)
+	// FailErase makes the next erasure fail at its end; only for a driver of devices that can be erased.
+	FailErase func(t *testing.T)
 	// Settings of the device; nil when the driver reads and changes none.
 	Settings *Settings
 	// Stored is the version the device really stores, read without the driver.

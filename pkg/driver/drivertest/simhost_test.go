@@ -593,7 +593,8 @@ func (p part) harness(t *testing.T) drivertest.Harness {
 			require.NoError(t, err)
 			return running
 		},
-		FailRead: fault(simhost.Fault{Kind: simhost.FailAfterSuccess, Device: p.key, Operation: "read", Stderr: "-E- Failed to read image."}),
+		FailErase: fault(simhost.Fault{Kind: simhost.Fail, Device: p.key, Operation: "erase"}),
+		FailRead:  fault(simhost.Fault{Kind: simhost.FailAfterSuccess, Device: p.key, Operation: "read", Stderr: "-E- Failed to read image."}),
 		Stored: func(t *testing.T) inventory.Version {
 			d, err := m.Device(p.key)
 			require.NoError(t, err)

@@ -29,7 +29,7 @@ func (t cli) read(ctx context.Context, node string) (controller, slotLog, error)
 		return controller{}, slotLog{}, fmt.Errorf("identify %s: %w", device, err)
 	}
 	l, err := ask(ctx, t.runner, cliSlotLog(device), parseSlotLog)
-	if err != nil && (c.Downloadable || !errors.As(err, new(*admin.StatusError))) {
+	if err = c.doesWithout(err); err != nil {
 		return controller{}, slotLog{}, fmt.Errorf("read firmware slots of %s: %w", device, err)
 	}
 	return c, l, nil
@@ -93,6 +93,30 @@ func (t cli) commit(ctx context.Context, to target, slot int, action admin.Actio
 	return answer{status, c, r}, err
 }
 
+func (t cli) sanitizeLog(ctx context.Context, node string) (admin.SanitizeLog, error) {
+	device := "/dev/" + node
+	log, err := ask(ctx, t.runner, cliSanitizeLog(device), parseSanitizeLog)
+	if err != nil {
+		return admin.SanitizeLog{}, fmt.Errorf("read sanitize log of %s: %w", device, err)
+	}
+	return log, nil
+}
+
+func (t cli) sanitize(ctx context.Context, to target, action admin.SanitizeAction) (answer, error) {
+	c := cliSanitize(to.path(), to.lock, action)
+	r, err := t.runner.Run(ctx, c)
+	if err != nil {
+		return answer{}, err
+	}
+	if status, found := parseStatus(string(r.Stderr)); found {
+		return answer{status, c, r}, nil
+	}
+	if r.ExitCode != 0 {
+		return answer{}, command.Failed(c, r, errors.New("the drive did not answer"))
+	}
+	return answer{admin.Success, c, r}, nil
+}
+
 func (t cli) reset(ctx context.Context, to target) error {
 	c := cliReset(to.path(), to.lock)
 	r, err := t.runner.Run(ctx, c)
@@ -117,6 +141,20 @@ func cliSlotLog(device string) command.Command {
 // cliHealthLog reads the SMART / Health Information log.
 func cliHealthLog(device string) command.Command {
 	return command.Command{Argv: []string{tool, "smart-log", device, "-o", "json"}}
+}
+
+// cliSanitizeLog reads the Sanitize Status log.
+func cliSanitizeLog(device string) command.Command {
+	return command.Command{Argv: []string{tool, "sanitize-log", device, "-o", "json"}}
+}
+
+// cliSanitize begins a sanitize operation that may be left without another one if it fails.
+func cliSanitize(device, lock string, action admin.SanitizeAction) command.Command {
+	argv := []string{tool, "sanitize", device, "--sanact=" + strconv.Itoa(int(action)), "--ause"}
+	if action == admin.Overwrite {
+		argv = append(argv, "--owpass=1")
+	}
+	return command.Command{Argv: argv, Kind: command.Write, Lock: lock}
 }
 
 // cliDownload transfers an image to the drive's buffer, in pieces of the size the drive asks for.
@@ -157,6 +195,9 @@ func parseController(out []byte) (controller, error) {
 		MDTS uint8   `json:"mdts"`
 		FWUG uint8   `json:"fwug"`
 		MTFA uint16  `json:"mtfa"`
+
+		SANICAP uint32 `json:"sanicap"`
+		FNA     uint8  `json:"fna"`
 	}
 	if err := json.Unmarshal(out, &raw); err != nil {
 		return controller{}, fmt.Errorf("parse id-ctrl: %w", err)
@@ -167,6 +208,7 @@ func parseController(out []byte) (controller, error) {
 	return newController(admin.Identification{
 		VendorID: *raw.VID, Serial: strings.TrimSpace(*raw.SN), Model: strings.TrimSpace(*raw.MN), Revision: *raw.FR,
 		OACS: *raw.OACS, FRMW: *raw.FRMW, CMIC: raw.CMIC, MDTS: raw.MDTS, FWUG: raw.FWUG, MTFA: time.Duration(raw.MTFA) * admin.MTFAUnit,
+		SANICAP: raw.SANICAP, FNA: raw.FNA,
 	})
 }
 
@@ -188,6 +230,45 @@ func parsePowerOnHours(out []byte) (int64, error) {
 	}
 	return hours, nil
 }
+
+// parseSanitizeLog reads the output of nvme sanitize-log, an object under the name of the device. The status is a number in parentheses and
+// its text; global_erased is the bit of SSTAT, in its place or as 1.
+func parseSanitizeLog(out []byte) (admin.SanitizeLog, error) {
+	var devices map[string]struct {
+		Progress *uint16 `json:"sprog"`
+		Command  *uint32 `json:"cdw10_info"`
+		Status   *struct {
+			Global *uint16 `json:"global_erased"`
+			Text   string  `json:"status"`
+		} `json:"sstat"`
+	}
+	if err := json.Unmarshal(out, &devices); err != nil {
+		return admin.SanitizeLog{}, fmt.Errorf("parse sanitize-log: %w", err)
+	}
+	if len(devices) != 1 {
+		return admin.SanitizeLog{}, fmt.Errorf("parse sanitize-log: %d devices instead of one", len(devices))
+	}
+	for _, d := range devices {
+		if d.Progress == nil || d.Command == nil || d.Status == nil || d.Status.Global == nil {
+			break
+		}
+		number := sanitizeStatus.FindStringSubmatch(d.Status.Text)
+		if number == nil || *d.Status.Global&^0x101 != 0 {
+			return admin.SanitizeLog{}, fmt.Errorf("parse sanitize-log: no such status: %.64q, global_erased %d", d.Status.Text, *d.Status.Global)
+		}
+		status, err := strconv.ParseUint(number[1], 10, 3)
+		if err != nil {
+			return admin.SanitizeLog{}, fmt.Errorf("parse sanitize-log: status: %w", err)
+		}
+		if *d.Status.Global != 0 {
+			status |= 1 << 8
+		}
+		return admin.NewSanitizeLog(*d.Progress, uint16(status), *d.Command)
+	}
+	return admin.SanitizeLog{}, errors.New("parse sanitize-log: sprog, cdw10_info or sstat is missing: nvme-cli 2.x is needed")
+}
+
+var sanitizeStatus = regexp.MustCompile(`^\((\d+)\)`)
 
 // parseSlotLog reads the output of nvme fw-log. It is one object under the name of the device. A revision is printed as
 // the number its eight bytes make in little-endian order, and as text in which nvme-cli replaced blanks by dots. Only the

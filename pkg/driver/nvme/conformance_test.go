@@ -32,7 +32,7 @@ const model = "SIM NVMe 4 TB"
 
 func able() admintest.State {
 	return admintest.State{Node: "nvme7", Controller: nvmectrl.Controller{
-		Profile:  nvmectrl.Profile{Model: model, Serial: "SN 0001", FWUG: 1, MDTS: 5, RestartsAtZero: true},
+		Profile:  nvmectrl.Profile{Model: model, Serial: "SN 0001", FWUG: 1, MDTS: 5, RestartsAtZero: true, Sanitizes: 5, SanitizeSteps: 4},
 		Firmware: nvmectrl.NewFirmware(admintest.Slots("OLD00001", "", "")...),
 	}}
 }
@@ -49,6 +49,7 @@ func TestTheNativeDriverConforms(t *testing.T) {
 		},
 		"drive with two ports":              func(s *admintest.State) { s.TwoPorts = true },
 		"drive with a read-only first slot": func(s *admintest.State) { s.FirstSlotReadOnly = true },
+		"drive that cannot be sanitized":    func(s *admintest.State) { s.Sanitizes = 0 },
 		"drive with one slot":               func(s *admintest.State) { s.Slots = s.Slots[:1] },
 		"drive that does not say what is staged": func(s *admintest.State) {
 			s.HidesNext = true
@@ -128,6 +129,9 @@ func harness(t *testing.T, s admintest.State) drivertest.Harness {
 			return running
 		},
 		FailRead: func(*testing.T) {},
+		FailErase: func(t *testing.T) {
+			require.NoError(t, drive.Change(func(s *admintest.State) { s.Sanitize.Fails = true }))
+		},
 		Stored: func(t *testing.T) inventory.Version {
 			stored, err := drive.Stored()
 			require.NoError(t, err)

@@ -14,10 +14,14 @@ func TestCommandsAreInContract(t *testing.T) {
 	const device = "/dev/nvme4095"
 	own := toolcontract.Tool{Name: nvmetool.Name, Cases: []toolcontract.Case{{Args: target{node: "n"}.command("reset").Argv[1:]}}}
 	toolcontract.Covers(t, ".", map[string][][]string{
-		"cliIdentify":  {cliIdentify(device).Argv},
-		"cliHealthLog": {cliHealthLog(device).Argv},
-		"cliSlotLog":   {cliSlotLog(device).Argv},
-		"cliDownload":  {cliDownload(device, "{blank}", "", 0, nil).Argv, cliDownload(device, "{blank}", "", 4096, nil).Argv},
+		"cliIdentify":    {cliIdentify(device).Argv},
+		"cliHealthLog":   {cliHealthLog(device).Argv},
+		"cliSlotLog":     {cliSlotLog(device).Argv},
+		"cliSanitizeLog": {cliSanitizeLog(device).Argv},
+		"cliSanitize": {
+			cliSanitize(device, "", admin.BlockErase).Argv, cliSanitize(device, "", admin.Overwrite).Argv, cliSanitize(device, "", admin.CryptoErase).Argv,
+		},
+		"cliDownload": {cliDownload(device, "{blank}", "", 0, nil).Argv, cliDownload(device, "{blank}", "", 4096, nil).Argv},
 		"cliCommit": {
 			cliCommit(device, "", 2, admin.ReplaceAtReset).Argv, cliCommit(device, "", 1, admin.ActivateAtReset).Argv,
 			cliCommit(device, "", 2, admin.ActivateNow).Argv,

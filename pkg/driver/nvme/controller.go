@@ -29,6 +29,11 @@ type controller struct {
 	// working; 0 where the drive does not report it.
 	ActivatesNow bool
 	MaxPause     time.Duration
+	// Sanitize are the ways to erase the drive, and Format what Format NVM can.
+	Sanitize []driver.EraseMethod
+	Format   string
+	// Busy says why the drive neither reports nor takes firmware now; empty where it does.
+	Busy string
 }
 
 // newController interprets the fields of Identify Controller.
@@ -49,6 +54,18 @@ func newController(i admin.Identification) (controller, error) {
 	if c.Revision == "" {
 		return controller{}, errors.New("identify controller: the firmware revision is empty")
 	}
+	for bit, method := range driver.EraseMethods() { // SANICAP bits 0, 1 and 2
+		if i.SANICAP&(1<<bit) != 0 {
+			c.Sanitize = append(c.Sanitize, method)
+		}
+	}
+	// OACS bit 1: Format NVM; FNA bit 2: it can erase by a new key.
+	switch format := i.OACS&(1<<1) != 0; {
+	case format && i.FNA&(1<<2) != 0:
+		c.Format = "it can be formatted with a cryptographic erase (nvme format --ses=2)"
+	case format:
+		c.Format = "it can be formatted with an erase of user data (nvme format --ses=1)"
+	}
 	if i.FWUG != 0xff {
 		c.UpdateGranularityKB = int(i.FWUG) * pageKB
 	}
@@ -65,6 +82,8 @@ const pageKB = 4
 // readOnly is the reason why the controller cannot be updated, or empty.
 func (c controller) readOnly() string {
 	switch {
+	case c.Busy != "":
+		return c.Busy
 	case !c.Downloadable:
 		return "the drive does not support firmware download (OACS bit 2 is clear)"
 	case c.Slots == 0:
@@ -175,13 +194,28 @@ func (r *reader) read(ctx context.Context, node string) (controller, slotLog, er
 			return a, err
 		}
 		log, err := admin.ReadSlotLog(device)
-		if err != nil && (a.controller.Downloadable || !errors.As(err, new(*admin.StatusError))) {
-			return a, err
+		if err = a.controller.doesWithout(err); err == nil {
+			a.log = newSlotLog(log)
 		}
-		a.log = newSlotLog(log)
-		return a, nil
+		return a, err
 	})
 	return got.controller, got.log, err
+}
+
+// doesWithout returns the error of reading the slot log, unless the drive need not have one, or gives none while it is being sanitized.
+func (c *controller) doesWithout(err error) error {
+	refused, ok := errors.AsType[*admin.StatusError](err)
+	switch {
+	case !ok:
+		return err
+	case refused.Status == admin.SanitizeInProgress:
+		c.Busy = "the drive is being sanitized, and neither reports nor takes firmware until it is done"
+	case refused.Status == admin.FailedSanitize:
+		c.Busy = "a sanitize of the drive has failed, and it neither reports nor takes firmware until another one succeeds or somebody ends that state"
+	case c.Downloadable:
+		return err
+	}
+	return nil
 }
 
 // ofDrive starts its own read of the drive and waits for it until the context ends. Others wait for the end of a side read, and a second side

@@ -62,6 +62,19 @@ func (t native) commit(ctx context.Context, to target, slot int, action admin.Ac
 	return a, err
 }
 
+func (t native) sanitizeLog(ctx context.Context, node string) (admin.SanitizeLog, error) {
+	log, err := ofDrive(ctx, t.reader, node, false, admin.ReadSanitizeLog)
+	if err != nil {
+		return admin.SanitizeLog{}, fmt.Errorf("read /dev/%s: %w", node, err)
+	}
+	return log, nil
+}
+
+func (t native) sanitize(ctx context.Context, to target, action admin.SanitizeAction) (answer, error) {
+	a, _, err := t.run(ctx, to.command(nvmetool.Sanitize, "--action="+strconv.Itoa(int(action))))
+	return a, err
+}
+
 func (t native) reset(ctx context.Context, to target) error {
 	c := to.command(nvmetool.Reset)
 	c.Timeout = resetTimeout
@@ -79,7 +92,10 @@ func (t target) command(verb string, args ...string) command.Command {
 	return command.Command{Argv: append(argv, args...), Kind: command.Write, Lock: t.lock}
 }
 
-var toolStatus = regexp.MustCompile(`(?m)^(download|commit|reset) status 0x([0-9a-f]{1,4})$`)
+// errUnsent means that no command was sent that changes the drive.
+var errUnsent = errors.New("nothing was sent to the drive")
+
+var toolStatus = regexp.MustCompile(`(?m)^(download|commit|reset|sanitize) status 0x([0-9a-f]{1,4})$`)
 
 // run runs the tool and returns the answer of the drive to the last command, and which command that was.
 func (t native) run(ctx context.Context, c command.Command) (a answer, phase string, err error) {
@@ -92,7 +108,7 @@ func (t native) run(ctx context.Context, c command.Command) (a answer, phase str
 	case r.ExitCode == nvmetool.ExitGone:
 		return answer{}, "", command.Failed(c, r, admin.ErrGone)
 	case r.ExitCode == nvmetool.ExitUsage:
-		return answer{}, "", command.Failed(c, r, errors.New("nothing was sent to the drive"))
+		return answer{}, "", command.Failed(c, r, errUnsent)
 	case r.ExitCode != nvmetool.ExitDone && r.ExitCode != nvmetool.ExitRefused:
 		return answer{}, "", command.Failed(c, r, errors.New("the drive did not answer a command"))
 	case len(found) == 0:
@@ -119,6 +135,10 @@ type transport interface {
 	commit(ctx context.Context, t target, slot int, action admin.Action) (answer, error)
 	// reset resets the controller.
 	reset(ctx context.Context, t target) error
+	// sanitizeLog asks for the Sanitize Status log.
+	sanitizeLog(ctx context.Context, node string) (admin.SanitizeLog, error)
+	// sanitize begins a sanitize operation.
+	sanitize(ctx context.Context, t target, action admin.SanitizeAction) (answer, error)
 	// usable returns why the transport cannot work on this machine.
 	usable() error
 }

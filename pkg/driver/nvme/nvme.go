@@ -24,6 +24,7 @@ var (
 	_ driver.Prober        = (*Driver)(nil)
 	_ driver.LiveActivator = (*Driver)(nil)
 	_ driver.HourMeter     = (*Driver)(nil)
+	_ driver.Eraser        = (*Driver)(nil)
 )
 
 // New makes the driver that runs nvme-cli. It is for machines whose drives the running kernel does not have, such as
@@ -50,7 +51,7 @@ func (d *Driver) Usable() error { return d.transport.usable() }
 func (*Driver) Name() string { return "nvme" }
 
 // Version is the version of this driver, not of nvme-cli.
-func (*Driver) Version() string { return "6" }
+func (*Driver) Version() string { return "7" }
 
 // Support is SupportMainline for drives of the kernel's NVMe driver: the commands are those of the NVMe standard, and a
 // vendor's own tool supports its drives better.

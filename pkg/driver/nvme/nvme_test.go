@@ -19,7 +19,7 @@ import (
 var id = inventory.Identity{Class: inventory.Disk, Transport: "nvme", Node: "nvme0", Kernel: "nvme"}
 
 // drive plays a drive that answers its queries from files. Its reset and commit do what the test wants.
-type drive struct{ identify, log, commit, download, reset command.Result }
+type drive struct{ identify, log, commit, download, reset, sanitize command.Result }
 
 func newDrive(t *testing.T, identify, log string) *drive {
 	return &drive{
@@ -33,7 +33,7 @@ func (d *drive) runner(t *testing.T) *commandtest.Runner {
 	return commandtest.NewRunner(t, map[string]commandtest.Tool{
 		"nvme": func(_ context.Context, c command.Command) (command.Result, error) {
 			return map[string]command.Result{
-				"id-ctrl": d.identify, "fw-log": d.log, "fw-download": d.download, "fw-commit": d.commit, "reset": d.reset,
+				"id-ctrl": d.identify, "fw-log": d.log, "fw-download": d.download, "fw-commit": d.commit, "reset": d.reset, "sanitize": d.sanitize,
 			}[c.Argv[1]], nil
 		},
 	})

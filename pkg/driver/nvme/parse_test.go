@@ -1,6 +1,7 @@
 package nvme
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,7 +32,8 @@ func TestParseController(t *testing.T) {
 	assert.Equal(t, controller{
 		VendorID: 0x144d, Serial: "S64HNE0T000000", Model: "SAMSUNG MZQL23T8HCLS-00A07",
 		Revision: "GDC5602Q", Downloadable: true, Slots: 3, FirstSlotReadOnly: true, MaxTransferKB: 2048,
-		ActivatesNow: true, MaxPause: 13 * time.Second,
+		ActivatesNow: true, MaxPause: 13 * time.Second, Sanitize: []driver.EraseMethod{driver.EraseCrypto, driver.EraseBlock},
+		Format: "it can be formatted with a cryptographic erase (nvme format --ses=2)",
 	}, c)
 	assert.Empty(t, c.readOnly())
 }
@@ -309,6 +311,88 @@ func TestPowerOnHoursAreReadAsEachReleasePrintsThem(t *testing.T) {
 		_, err := parsePowerOnHours([]byte(out))
 		require.ErrorContains(t, err, why, out)
 	}
+}
+
+// sanitizeLog is what nvme-cli prints of a log.
+func sanitizeLog(progress, global int, status string, command int) string {
+	return fmt.Sprintf(`{"nvme0":{"sprog":%d,"sstat":{"global_erased":%d,"no_cmplted_passes":0,"status":%q},"cdw10_info":%d,`+
+		`"time_over_write":4294967295,"time_block_erase":120,"time_crypto_erase":10}}`, progress, global, status, command)
+}
+
+func TestSanitizeLogIsReadAsEachReleasePrintsIt(t *testing.T) {
+	for out, want := range map[string]admin.SanitizeLog{
+		sanitizeLog(65535, 1, "(0) The NVM subsystem has never been sanitized.", 0):                  {Progress: 65535, GlobalDataErased: true},
+		sanitizeLog(65535, 256, "(1) Most Recent Sanitize Command Completed Successfully.", 12):      {Progress: 65535, GlobalDataErased: true, State: admin.Sanitized, Command: 12},
+		sanitizeLog(32768, 0, "(2) Sanitize in Progress.", 27):                                       {Progress: 32768, State: admin.Sanitizing, Command: 27},
+		sanitizeLog(65535, 0, "(3) Most Recent Sanitize Command Failed.", 10):                        {Progress: 65535, State: admin.SanitizeFailed, Command: 10},
+		sanitizeLog(65535, 0, "(4) Most Recent Sanitize Command (No-Deallocate After Sanitize)", 12): {Progress: 65535, State: admin.SanitizedNoDealloc, Command: 12},
+	} {
+		log, err := parseSanitizeLog([]byte(out))
+		require.NoError(t, err, out)
+		assert.Equal(t, want, log, out)
+	}
+	for out, why := range map[string]string{
+		"Sanitize Progress (SPROG): 65535": "parse sanitize-log",
+		"{}":                               "0 devices",
+		`{"nvme0":{"sprog":1}}`:            "is missing",
+		sanitizeLog(1, 0, "Sanitize in Progress.", 12):                               "no such status",
+		sanitizeLog(1, 2, "(1) Completed", 12):                                       "no such status",
+		sanitizeLog(1, 0, "(5) Reserved", 12):                                        "its status 5 is unknown",
+		sanitizeLog(1, 0, "(9) Reserved", 12):                                        "status",
+		sanitizeLog(1, 0, "(1) Most Recent Sanitize Command Completed", 1):           "its action 1 is unknown",
+		sanitizeLog(70000, 0, "(2) Sanitize in Progress.", 12):                       "parse sanitize-log",
+		`{"nvme0":{"sprog":1,"cdw10_info":2,"sstat":{}},"nvme1":{"sprog":1}}`:        "2 devices",
+		strings.Replace(sanitizeLog(1, 0, "(2) x", 12), `"global_erased":0,`, "", 1): "is missing",
+		strings.Replace(sanitizeLog(1, 0, "(2) x", 12), `"cdw10_info":12,`, "", 1):   "is missing",
+	} {
+		_, err := parseSanitizeLog([]byte(out))
+		require.ErrorContains(t, err, why, out)
+	}
+}
+
+func FuzzParseSanitizeLog(f *testing.F) {
+	f.Add(sanitizeLog(32768, 0, "(2) Sanitize in Progress.", 27))
+	f.Add(sanitizeLog(65535, 256, "(1) Most Recent Sanitize Command Completed Successfully.", 12))
+	f.Fuzz(func(t *testing.T, out string) {
+		l, err := parseSanitizeLog([]byte(out))
+		if err != nil {
+			assert.Zero(t, l)
+			return
+		}
+		assert.LessOrEqual(t, l.State, admin.SanitizedNoDealloc)
+	})
+}
+
+// What the drive answers says whether it has begun.
+func TestEveryAnswerToASanitizeHasItsConsequence(t *testing.T) {
+	for text, c := range map[string]struct {
+		rejected bool
+		says     string
+	}{
+		"": {},
+		"NVMe status: Sanitize In Progress: no(0x401d)\n":              {true, "is being sanitized already"},
+		"NVMe status: Firmware Activation Requires Reset: no(0x111)\n": {true, "waits for its activation"},
+		"NVMe status: Invalid Field in Command: no(0x4002)\n":          {true, "the drive answered 0x2 (invalid field)"},
+		"NVMe status: Command Aborted due to Host: no(0x371)\n":        {false, "ended by this machine"},
+		"sanitize: Input/output error\n":                               {false, "did not answer"},
+	} {
+		d := newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.3-qemu.json")
+		if text != "" {
+			d.sanitize = command.Result{ExitCode: 1, Stderr: []byte(text)}
+		}
+		runner := d.runner(t)
+		err := New(runner).Erase(t.Context(), id, driver.EraseBlock)
+		assert.Contains(t, runner.Lines(), "nvme sanitize /dev/nvme0 --sanact=2 --ause")
+		if c.says == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, c.says, text)
+		assert.Equal(t, c.rejected, errors.As(err, new(*driver.RejectedError)), text)
+	}
+	runner := newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.3-qemu.json").runner(t)
+	require.ErrorContains(t, New(runner).Erase(t.Context(), id, driver.EraseOverwrite), "offers no sanitize by Overwrite")
+	assert.NotContains(t, strings.Join(runner.Lines(), " "), "nvme sanitize", "nothing weaker, and nothing at all")
 }
 
 func FuzzParsePowerOnHours(f *testing.F) {

@@ -45,6 +45,9 @@ func (c *Controller) Judge(slot int, action Action) Commit {
 		j.Status = InvalidOpcode
 		return j
 	}
+	if j.Status = c.Sanitize.Blocks(); j.Status != Success {
+		return j
+	}
 	c.Buffer.Stale = true
 	if slot == 0 {
 		j.Slot = c.chooseSlot()

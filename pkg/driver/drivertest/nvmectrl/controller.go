@@ -83,6 +83,10 @@ type Profile struct {
 	HidesNext bool
 	// NoDownload controllers do not have the firmware commands, and NoSlotLog ones do not have the slot log.
 	NoDownload, NoSlotLog bool
+	// Sanitizes are the bits 2:0 of SANICAP: 1 for crypto erase, 2 for block erase, 4 for overwrite. SanitizeSteps is how many readings of
+	// the log a sanitize takes; 0 means one.
+	Sanitizes     byte
+	SanitizeSteps int
 	// Accept judges an image at its commit; nil takes images of MakeImage for the model.
 	Accept func(image []byte) (Slot, error) `json:"-"`
 }
@@ -93,6 +97,8 @@ type Controller struct {
 	Firmware
 	// Buffer is the image that is being downloaded. It does not survive a reset.
 	Buffer Buffer
+	// Sanitize is the last sanitize operation. It survives a power cut.
+	Sanitize Sanitize
 }
 
 // Validate returns an error for a controller that cannot exist.
@@ -157,6 +163,7 @@ func (c *Controller) Identify(data []byte) {
 		le.PutUint16(data[256:], le.Uint16(data[256:])|oacsFirmware)
 	}
 	data[260] = c.FRMW()
+	data[328] = c.Sanitizes
 	le.PutUint16(data[270:], uint16(c.MTFA/MTFAUnit))
 	data[319] = c.FWUG
 }

@@ -57,6 +57,8 @@ func (c *Controller) Download(offset uint64, data []byte) Status {
 	switch {
 	case c.NoDownload:
 		return InvalidOpcode
+	case c.Sanitize.Blocks() != Success:
+		return c.Sanitize.Blocks()
 	case length == 0 || length%dword != 0 || offset > maxImage || offset+length > maxImage,
 		c.MDTS != 0 && length > PageSize<<c.MDTS,
 		offset%unit != 0 || length%unit != 0 && !c.AnyLength:

@@ -6,6 +6,8 @@ import "encoding/binary"
 const (
 	HealthLog = 0x02
 	SlotLog   = 0x03
+	// SanitizeLog is there where Profile.Sanitizes is set.
+	SanitizeLog = 0x81
 )
 
 const logSize = 512
@@ -15,6 +17,8 @@ func (c *Controller) Log(page uint8) []byte {
 	switch {
 	case page == HealthLog:
 		return c.healthLog()
+	case page == SanitizeLog && c.Sanitizes != 0:
+		return c.Sanitize.log()
 	case page == SlotLog && !c.NoSlotLog:
 		return c.slotLog()
 	}

@@ -11,6 +11,9 @@ const (
 	InvalidOpcode Status = 0x001
 	InvalidField  Status = 0x002
 	InternalError Status = 0x006
+
+	SanitizeFailed     Status = 0x01c
+	SanitizeInProgress Status = 0x01d
 )
 
 // Statuses of Firmware Commit, Firmware Image Download and Get Log Page (figures 179, 183 and 98).

@@ -27,6 +27,9 @@ type Identification struct {
 	// MTFA is the longest time for which the drive stops working to activate an image without a reset; 0 where it does not
 	// report it.
 	MTFA time.Duration
+	// SANICAP are the ways to sanitize the drive, and FNA the properties of Format NVM, as the drive spells them.
+	SANICAP uint32
+	FNA     uint8
 }
 
 // MTFAUnit is the unit of MTFA in the Identify Controller data.
@@ -37,6 +40,7 @@ const (
 	atVID, atSN, atMN, atFR, atEndOfFR = 0, 4, 24, 64, 72
 	atCMIC, atMDTS, atOACS, atFRMW     = 76, 77, 256, 260
 	atMTFA, atFWUG                     = 270, 319
+	atSANICAP, atFNA                   = 328, 524
 )
 
 // ParseIdentify reads the Identify Controller data.
@@ -59,6 +63,8 @@ func ParseIdentify(b []byte) (Identification, error) {
 		FRMW:     b[atFRMW],
 		FWUG:     b[atFWUG],
 		MTFA:     time.Duration(binary.LittleEndian.Uint16(b[atMTFA:])) * MTFAUnit,
+		SANICAP:  binary.LittleEndian.Uint32(b[atSANICAP:]),
+		FNA:      b[atFNA],
 	}, nil
 }
 
@@ -141,6 +147,12 @@ const (
 	OverlappingRange       Status = 0x114
 )
 
+// Statuses of any command on a drive that is being sanitized, or on which that failed (figure 96).
+const (
+	FailedSanitize     Status = 0x01c
+	SanitizeInProgress Status = 0x01d
+)
+
 // Statuses by which this machine's kernel, not the drive, ends commands while it resets or reconnects a controller.
 const (
 	NoPath        Status = 0x370
@@ -169,6 +181,9 @@ var statusTexts = map[Status]string{
 	MaximumTimeViolation:   "firmware activation requires more than the maximum time",
 	ActivationProhibited:   "firmware activation prohibited",
 	OverlappingRange:       "overlapping range",
+	FailedSanitize:         "sanitize failed",
+	SanitizeInProgress:     "sanitize in progress",
+	0x123:                  "sanitize prohibited while persistent memory is enabled",
 	NoPath:                 "no path to the drive",
 	AbortedByHost:          "aborted by this machine",
 }

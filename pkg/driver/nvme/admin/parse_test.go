@@ -114,3 +114,33 @@ func FuzzParsePowerOnHours(f *testing.F) {
 		assert.True(t, hours >= 0 && hours <= inventory.MostPowerOnHours && (err == nil || hours == 0))
 	})
 }
+
+func TestParseSanitizeLog(t *testing.T) {
+	b := make([]byte, logSize)
+	copy(b, "\x00\x80\x02\x01\x0c\x00\x00\x00")
+	l, err := ParseSanitizeLog(b)
+	require.NoError(t, err)
+	assert.Equal(t, SanitizeLog{State: Sanitizing, Progress: 0x8000, GlobalDataErased: true, Command: 12}, l)
+	assert.Equal(t, CryptoErase, l.Action())
+	for at, value := range map[int]byte{2: 5, 4: 1} {
+		c := slices.Clone(b)
+		c[at] = value
+		_, err = ParseSanitizeLog(c)
+		require.ErrorContains(t, err, "is unknown")
+	}
+	_, err = ParseSanitizeLog(b[:511])
+	require.ErrorContains(t, err, "511 bytes")
+}
+
+func FuzzParseSanitizeLog(f *testing.F) {
+	f.Add(make([]byte, logSize))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l, err := ParseSanitizeLog(b)
+		if err != nil {
+			assert.Zero(t, l)
+			return
+		}
+		assert.LessOrEqual(t, l.State, SanitizedNoDealloc)
+	})
+}

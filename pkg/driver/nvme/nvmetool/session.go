@@ -60,6 +60,15 @@ func (s session) commitWith(action admin.Action) (admin.Status, error) {
 	return status, nil
 }
 
+func (s session) sanitize() (admin.Status, error) {
+	status, err := admin.Sanitize(s.controller, s.options.erasure)
+	if err != nil {
+		return 0, fmt.Errorf("sanitize with action %d: %w", s.options.erasure, err)
+	}
+	s.answered(PhaseSanitize, status)
+	return status, nil
+}
+
 // reset resets the controller and waits until it answers: a controller on a network is connected again only some time after
 // the reset returned.
 func (s session) reset() (admin.Status, error) {

@@ -26,6 +26,8 @@ const (
 	Commit = "commit"
 	// Reset resets the controller and waits until the drive answers.
 	Reset = "reset"
+	// Sanitize begins to erase all of the drive.
+	Sanitize = "sanitize"
 )
 
 // Phases name the command whose answer a line "PHASE status 0x10b" prints. The last such line of the standard output is the
@@ -34,6 +36,7 @@ const (
 	PhaseDownload = "download"
 	PhaseCommit   = "commit"
 	PhaseReset    = "reset"
+	PhaseSanitize = "sanitize"
 )
 
 // Exit codes.
@@ -96,7 +99,7 @@ func (t Tool) run(args []string, stdout io.Writer) (int, error) {
 	}
 	s := session{tool: t, options: o, controller: controller, stdout: stdout}
 	status, err := map[string]func() (admin.Status, error){
-		DownloadCommit: s.downloadCommit, Commit: s.commit, Reset: s.reset,
+		DownloadCommit: s.downloadCommit, Commit: s.commit, Reset: s.reset, Sanitize: s.sanitize,
 	}[o.verb]()
 	switch {
 	case err != nil:
@@ -132,6 +135,7 @@ type options struct {
 	image                 string
 	digest                inventory.Digest
 	piece                 int
+	erasure               admin.SanitizeAction
 }
 
 // maxPiece bounds one command, as FWUG does.
@@ -139,7 +143,7 @@ const maxPiece = 255 * 4096
 
 func parse(args []string) (options, error) {
 	if len(args) == 0 {
-		return options{}, fmt.Errorf("name a command: %s, %s or %s", DownloadCommit, Commit, Reset)
+		return options{}, fmt.Errorf("name a command: %s, %s, %s or %s", DownloadCommit, Commit, Reset, Sanitize)
 	}
 	o := options{verb: args[0]}
 	var action int
@@ -158,14 +162,16 @@ func parse(args []string) (options, error) {
 	case Commit:
 		flags.IntVar(&o.slot, "slot", 0, "slot that holds the image")
 		flags.IntVar(&action, "action", 0, "2: after the next reset, 3: at once")
+	case Sanitize:
+		flags.IntVar(&action, "action", 0, "2: block erase, 3: overwrite, 4: crypto erase")
 	case Reset:
 	default:
-		return options{}, fmt.Errorf("%q is none of %s, %s and %s", o.verb, DownloadCommit, Commit, Reset)
+		return options{}, fmt.Errorf("%q is none of %s, %s, %s and %s", o.verb, DownloadCommit, Commit, Reset, Sanitize)
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return options{}, err
 	}
-	o.action = admin.Action(action)
+	o.action, o.erasure = admin.Action(action), admin.SanitizeAction(action)
 	var err error
 	if o.verb == DownloadCommit {
 		o.digest, err = inventory.ParseDigest(digest)
@@ -179,7 +185,9 @@ func (o options) check(rest int) error {
 		return errors.New("unexpected arguments after the options")
 	case o.device == "":
 		return errors.New("--device is required")
-	case o.verb != Reset && (o.slot < 1 || o.slot > admin.MaxSlots):
+	case o.verb == Sanitize && (o.erasure < admin.BlockErase || o.erasure > admin.CryptoErase):
+		return fmt.Errorf("--action %d: want 2, 3 or 4", o.erasure)
+	case (o.verb == DownloadCommit || o.verb == Commit) && (o.slot < 1 || o.slot > admin.MaxSlots):
 		return fmt.Errorf("--slot %d: want 1 to %d; the drive is never left to choose", o.slot, admin.MaxSlots)
 	case o.verb == Commit && o.action != admin.ActivateAtReset && o.action != admin.ActivateNow:
 		return fmt.Errorf("--action %d: want 2 or 3", o.action)

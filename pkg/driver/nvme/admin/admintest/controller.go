@@ -32,7 +32,7 @@ func (c *controller) Do(cmd *admin.Command, data []byte) (admin.Status, error) {
 	switch cmd.Opcode {
 	case admin.OpcodeIdentify, admin.OpcodeGetLogPage:
 		return c.read(s, cmd, data)
-	case admin.OpcodeFirmwareDownload, admin.OpcodeFirmwareCommit:
+	case admin.OpcodeFirmwareDownload, admin.OpcodeFirmwareCommit, admin.OpcodeSanitize:
 		if text, fails := c.drive.fault(Fail); fails {
 			return 0, errors.New(text)
 		}
@@ -41,6 +41,10 @@ func (c *controller) Do(cmd *admin.Command, data []byte) (admin.Status, error) {
 		}
 		if cmd.Opcode == admin.OpcodeFirmwareDownload {
 			return c.download(s, cmd, data)
+		}
+		if cmd.Opcode == admin.OpcodeSanitize {
+			status := s.StartSanitize(cmd.CDW10)
+			return admin.Status(status), c.drive.save(s)
 		}
 		return c.commit(s, cmd)
 	}
@@ -76,11 +80,17 @@ func (c *controller) read(s State, cmd *admin.Command, data []byte) (admin.Statu
 	case cmd.Opcode == admin.OpcodeIdentify:
 		return admin.Status(nvmectrl.InvalidField), nil
 	default:
+		if uint8(cmd.CDW10) == nvmectrl.SlotLog && s.Sanitize.Blocks() != nvmectrl.Success {
+			return admin.Status(s.Sanitize.Blocks()), nil
+		}
 		page := s.Log(uint8(cmd.CDW10))
 		if page == nil || len(data) != len(page) || int(cmd.CDW10>>16+1)*4 != len(page) {
 			return admin.Status(nvmectrl.InvalidLogPage), nil
 		}
 		copy(data, page)
+		if uint8(cmd.CDW10) == nvmectrl.SanitizeLog && s.Sanitize.Advance() {
+			return admin.Success, c.drive.save(s)
+		}
 	}
 	return admin.Success, nil
 }
