@@ -197,7 +197,7 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 		require.NoError(t, err)
 		out[node] = i.as(t, token)
 	}
-	for _, role := range []string{"viewer", "template-editor", "source-editor", "quarantine-editor", "policy-editor", "cleaning-editor", "pin-editor", "job-editor", "admin"} {
+	for _, role := range []string{"viewer", "template-editor", "source-editor", "quarantine-editor", "policy-editor", "cleaning-editor", "pin-editor", "job-editor", "eraser", "admin"} {
 		person := account("default", role)
 		require.NoError(t, i.admin.Create(t.Context(), person))
 		require.NoError(t, i.admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -207,6 +207,11 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 		}))
 		out[role] = i.as(t, token(person))
 	}
+	require.NoError(t, i.admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "eraser-makes-jobs"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: i.prefix + "node-firmware-job-editor"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "eraser"}},
+	}))
 	// Who administers nodes.
 	admin := rest.CopyConfig(i.config)
 	admin.Impersonate = rest.ImpersonationConfig{UserName: "alice", Groups: []string{"system:masters"}}
@@ -223,6 +228,14 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 	}))
 	out["stranger"] = i.as(t, token(stranger))
 	return out
+}
+
+// erasing is a job that erases a drive.
+func erasing(name string) *v1alpha1.FirmwareJob {
+	return changed(job("node-a"), func(j *v1alpha1.FirmwareJob) {
+		j.Name = name
+		j.Spec.Task.Steps = []v1alpha1.RequestedStep{{Name: "erase", Device: "node-a-disk-1", Arguments: []v1alpha1.StepArgument{{Name: "serialNumber", Value: "S1"}}}}
+	})
 }
 
 func cleaning() *v1alpha1.CleaningPolicy {
@@ -962,6 +975,12 @@ func (i *installation) attempts() []attempt {
 		{"a", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), noVerb},
 		{"job-editor", "restore firmware", admitted(create(changed(byPerson(v1alpha1.JobTypeRestore), func(j *v1alpha1.FirmwareJob) { j.Name = "restore" }))), ""},
 		{"job-editor", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), ""},
+		// R003-43: data is erased by those alone who have that right.
+		{"job-editor", "erase a drive", create(erasing("erases")), "takes the verb erase"},
+		{"admin", "erase a drive", create(erasing("erases")), "takes the verb erase"},
+		{"operator", "erase a drive", create(erasing("erases")), "only of type Update"},
+		{"eraser", "erase a drive", create(erasing("erases")), ""},
+		{"person", "erase a drive", create(erasing("erases-too")), ""},
 		{"pin-editor", "restore firmware", create(byPerson(v1alpha1.JobTypeRestore)), noVerb},
 		{"viewer", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), noVerb},
 		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), onlyLabel},

@@ -212,14 +212,16 @@ type TaskDevice struct {
 // RequestedStep is one step of a Steps job.
 // +kubebuilder:validation:XValidation:rule="has(self.expect) == (self.name == 'verify-inventory')",message="expect is required for the step verify-inventory and not allowed for any other",fieldPath=".expect"
 // +kubebuilder:validation:XValidation:rule="!has(self.arguments) || !(self.name in ['verify-inventory', 'verify-firmware', 'reset-bios-settings'])",message="this step takes no arguments",fieldPath=".arguments"
+// +kubebuilder:validation:XValidation:rule="self.name != 'erase' || has(self.device)",message="erase is only for a device that the step names",fieldPath=".device"
+// +kubebuilder:validation:XValidation:rule="self.name != 'erase' || has(self.arguments) && self.arguments.exists(a, a.name == 'serialNumber') && self.arguments.all(a, a.name == 'serialNumber' || a.name == 'method' && a.value in ['Crypto', 'Block', 'Overwrite'])",message="erase needs the argument serialNumber, and takes method, which is Crypto, Block or Overwrite",fieldPath=".arguments"
 type RequestedStep struct {
-	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, or one that a driver provides.
+	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, erase, or one that a driver provides.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name,omitempty"`
-	// device the step works on: the name of a NodeDevice of the node. Absent: every device the step applies to.
+	// device the step works on: the name of a NodeDevice of the node; required for erase. Absent: every device the step applies to.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -230,7 +232,8 @@ type RequestedStep struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Expect []ExpectedDevices `json:"expect,omitempty"`
-	// arguments of the step, by name; at most 16. A job with one that the step does not take fails before anything is done.
+	// arguments of the step, by name; at most 16. Erase needs the serialNumber of the drive, and takes a method: Crypto, Block or Overwrite, absent
+	// for the first of these that the drive offers. A job with one that the step does not take fails before anything is done.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

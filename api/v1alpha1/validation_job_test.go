@@ -29,6 +29,12 @@ func TestStepsJobValidation(t *testing.T) {
 			change(s)
 		})
 	}
+	eraseStep := func(change func(*v1alpha1.RequestedStep)) func(*v1alpha1.FirmwareJob) {
+		return step(func(s *v1alpha1.RequestedStep) {
+			*s = v1alpha1.RequestedStep{Name: "erase", Device: "n1-disk", Arguments: []v1alpha1.StepArgument{{Name: "serialNumber", Value: "S1"}}}
+			change(s)
+		})
+	}
 	argument := func(name, value string) []v1alpha1.StepArgument {
 		return []v1alpha1.StepArgument{{Name: name, Value: value}}
 	}
@@ -73,6 +79,18 @@ func TestStepsJobValidation(t *testing.T) {
 			{name: "an argument twice", change: driverStep(func(s *v1alpha1.RequestedStep) {
 				s.Arguments = append(argument("level", "full"), argument("level", "none")...)
 			}), field: "spec.task.steps[0].arguments[1]", message: "Duplicate"},
+			{name: "an erase of a named drive", change: eraseStep(func(*v1alpha1.RequestedStep) {})},
+			{name: "an erase by a method", change: eraseStep(func(s *v1alpha1.RequestedStep) { s.Arguments = append(s.Arguments, argument("method", "Block")...) })},
+			{name: "an erase of any drive", change: eraseStep(func(s *v1alpha1.RequestedStep) { s.Device = "" }),
+				field: "spec.task.steps[0].device", message: "erase is only for a device that the step names"},
+			{name: "an erase without a serial number", change: eraseStep(func(s *v1alpha1.RequestedStep) { s.Arguments = argument("method", "Block") }),
+				field: "spec.task.steps[0].arguments", message: "erase needs the argument serialNumber"},
+			{name: "an erase without arguments", change: eraseStep(func(s *v1alpha1.RequestedStep) { s.Arguments = nil }),
+				field: "spec.task.steps[0].arguments", message: "erase needs the argument serialNumber"},
+			{name: "an erase by another method", change: eraseStep(func(s *v1alpha1.RequestedStep) { s.Arguments = append(s.Arguments, argument("method", "Format")...) }),
+				field: "spec.task.steps[0].arguments", message: "Crypto, Block or Overwrite"},
+			{name: "an erase with another argument", change: eraseStep(func(s *v1alpha1.RequestedStep) { s.Arguments = append(s.Arguments, argument("force", "true")...) }),
+				field: "spec.task.steps[0].arguments", message: "erase needs the argument serialNumber, and takes method"},
 			{name: "a deadline", change: step(func(s *v1alpha1.RequestedStep) { s.Deadline = "12h" })},
 			{name: "a deadline that is no duration", change: step(func(s *v1alpha1.RequestedStep) { s.Deadline = "soon" }),
 				field: "spec.task.steps[0].deadline", message: "such as 12h"},

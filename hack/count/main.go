@@ -44,9 +44,9 @@ func main() {
 func count(tree fs.FS) ([]figure, error) {
 	fields := figure{name: "fields", most: 472}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 76400}
-	world := figure{name: "testWorld", most: 32200}
-	tests := figure{name: "tests", most: 100900}
+	product := figure{name: "product", most: 77950}
+	world := figure{name: "testWorld", most: 32850}
+	tests := figure{name: "tests", most: 102250}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

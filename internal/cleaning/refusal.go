@@ -107,7 +107,7 @@ func differs(job, now []v1alpha1.RequestedStep) string {
 		case job[i].Device != now[i].Device:
 			return fmt.Sprintf("the job does %s on %s only", job[i].Name, job[i].Device)
 		case !equality.Semantic.DeepEqual(job[i], now[i]):
-			return "the policy expects other devices in " + job[i].Name
+			return "the policy has other arguments, another deadline or other expected devices for " + job[i].Name
 		}
 	}
 	return ""

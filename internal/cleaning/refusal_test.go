@@ -97,10 +97,10 @@ func TestStepsRunOnlyWhereThePolicySaysSo(t *testing.T) {
 			`the steps of the job are not those of CleaningPolicy "storage": the job does verify-firmware on n1-disk only` + nothing +
 				"A new job takes the steps that the policy has now"},
 		"another number": {func(f *facts) { f.job.Spec.Task.Steps[0].Expect = disks(7) },
-			`the steps of the job are not those of CleaningPolicy "storage": the policy expects other devices in verify-inventory` + nothing +
+			`the steps of the job are not those of CleaningPolicy "storage": the policy has other arguments, another deadline or other expected devices for verify-inventory` + nothing +
 				"A new job takes the steps that the policy has now"},
 		"nothing expected": {func(f *facts) { f.job.Spec.Task.Steps[0].Expect = nil },
-			`the steps of the job are not those of CleaningPolicy "storage": the policy expects other devices in verify-inventory` + nothing +
+			`the steps of the job are not those of CleaningPolicy "storage": the policy has other arguments, another deadline or other expected devices for verify-inventory` + nothing +
 				"A new job takes the steps that the policy has now"},
 		"in service": {func(f *facts) { f.firmware.Spec.Service = v1alpha1.NodeInService },
 			`the steps of CleaningPolicy "storage" are for a node that bears the taint nodefirmware.io/unverified or is OutOfService, and node n1 is not such` + nothing +

@@ -13,6 +13,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/wayout"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -189,7 +190,11 @@ func jobReady(f JobFacts) []Condition {
 	var out []Condition
 	switch {
 	case f.Overdue != "":
-		out = stalled(v1alpha1.ReasonNeedsIntervention, sentence(message)+" "+sentence(f.Overdue))
+		message = sentence(message) + " " + sentence(f.Overdue)
+		if f.Step == string(plan.Erase) {
+			message += " To give it up, which holds the node: " + wayout.Set("fwj", f.Name, `"cancel":{"mode":"Force"}`)
+		}
+		out = stalled(v1alpha1.ReasonNeedsIntervention, message)
 	case f.Maintenance == step.MaintenanceNotInstalled:
 		out = reconciling(v1alpha1.ReasonMaintenanceUnavailable, message)
 	default:
@@ -229,6 +234,10 @@ func jobFailed(f JobFacts) []Condition {
 		return append(stalled(reason, message+" The previous settings are in force again; the others are quarantined. To try them again when that is lifted: "+retry), failed)
 	case f.Rollback != nil && f.Rollback.Done:
 		return append(stalled(reason, message+" The previous firmware runs again; the image is quarantined. To try again when that is lifted: "+retry), failed)
+	case f.Held && f.ByHand:
+		held := fmt.Sprintf("%s. Fix the cause. Then create another job with its steps, which runs while the node stays as it is. To return the node to "+
+			"service: %s", stays, release)
+		return append(stalled(reason, message+" "+held), failed, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, reason, held})
 	case f.Held:
 		held := fmt.Sprintf("%s. Fix the cause. Then, to try again: %s  To return the node to service as it is: %s", stays, retry, release)
 		return append(stalled(reason, message+" "+held), failed, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, reason, held})

@@ -254,7 +254,8 @@ func TestFailedStepsOfAPersonAreNotRetried(t *testing.T) {
 	f.ByHand = true
 	assert.Equal(t, "Step verify-inventory failed: a drive is missing. To run its steps again, create another job with them.", ready())
 	f.Held = true
-	assert.Contains(t, ready(), wayout.Request("nfw", "n1", "release"))
+	assert.Equal(t, "Step verify-inventory failed: a drive is missing. Node n1 stays out of service. Fix the cause. Then create another job with its steps, which runs "+
+		"while the node stays as it is. To return the node to service: "+wayout.Request("nfw", "n1", "release"), ready(), "a retry runs no steps")
 }
 
 // What a person does is named by what happened: a node as unhealthy as before its rollback was restored.

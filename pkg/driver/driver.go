@@ -102,8 +102,6 @@ type StepCall struct {
 	Identity inventory.Identity
 	// Name of the step.
 	Name string
-	// Arguments are what the person who requested the step gave, by name: none but those that the step declares.
-	Arguments map[string]string
 	// Data is what the last call returned; nil for the first one.
 	Data []byte
 }
@@ -119,9 +117,6 @@ type Step struct {
 	Changes bool
 	// Deadline is the time without progress after which the job is reported as stalled; zero for none.
 	Deadline time.Duration
-	// Arguments are the names of those that the step takes, each a lower-case letter and at most 62 letters, digits and dashes. A request
-	// with others is refused before anything is done. None is there unless a person gives it.
-	Arguments []string
 }
 
 // StepResult is the result of one call of a step.

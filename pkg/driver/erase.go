@@ -19,7 +19,7 @@ type Eraser interface {
 // EraseMethod is how a drive makes its data unreadable.
 type EraseMethod string
 
-// The methods, the strongest first.
+// The methods, in the order in which they are taken where none is asked for. Each of them is a purge by NIST SP 800-88.
 const (
 	// EraseCrypto replaces the key by which the drive encrypts all that it stores.
 	EraseCrypto EraseMethod = "Crypto"
@@ -29,7 +29,7 @@ const (
 	EraseOverwrite EraseMethod = "Overwrite"
 )
 
-// EraseMethods lists the methods, the strongest first.
+// EraseMethods lists the methods in their order.
 func EraseMethods() []EraseMethod { return []EraseMethod{EraseCrypto, EraseBlock, EraseOverwrite} }
 
 // EraseState says how the last erasure of a drive stands.
@@ -47,7 +47,7 @@ const (
 
 // Erasure is what a drive can erase by, and how its last erasure stands.
 type Erasure struct {
-	// Methods are those that the drive offers, the strongest first.
+	// Methods are those that the drive offers, in their order.
 	Methods []EraseMethod
 	// Otherwise says what else the drive offers, for people, where it has no method.
 	Otherwise string
@@ -59,6 +59,8 @@ type Erasure struct {
 	Method  EraseMethod
 	// Untouched says that nothing was written since the last erasure succeeded, or since the drive was made.
 	Untouched bool
+	// By is what the drive calls it, for people, such as "NVMe sanitize".
+	By string
 	// Report is what the drive reports of it, for people, such as "log 81h: completed".
 	Report string
 	// Mark is what the drive was told for it. Two erasures may have the same.

@@ -93,6 +93,9 @@ type stack struct {
 	swaps       []string
 	btrfs       []sysfs.Btrfs
 	carried     []ground
+	// holding says that what a drive holds does not count, such as the data of a Ceph OSD that does not run. Pods says that what the pods of the
+	// kubelet use does not either.
+	holding, pods bool
 }
 
 func (h *Host) readStack(ctx context.Context) (stack, error) {
@@ -274,6 +277,9 @@ func (s *walk) note(b sysfs.BlockDevice, behind bool) error {
 	}
 	switch kind {
 	case "ceph_bluestore":
+		if s.holding {
+			return nil
+		}
 		by("%s is a Ceph OSD", b.Name)
 	case "zfs_member":
 		return s.notePool(b, label)

@@ -40,10 +40,7 @@ func NewCatalog(priorities map[string]int32, extra ...Definition) (Catalog, erro
 	return c, nil
 }
 
-var (
-	kindForm     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	argumentForm = regexp.MustCompile(`^[a-z]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?$`)
-)
+var kindForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // checkExtra names the steps of drivers that have an invalid declaration or the name of another step.
 func checkExtra(own, extra []Definition) []error {
@@ -64,12 +61,6 @@ func checkExtra(own, extra []Definition) []error {
 			errs = append(errs, fmt.Errorf("step %s is declared by %s and by %s; a name belongs to one driver", d.Kind, first, d.Interface))
 		case d.Priority < 0 || d.Deadline < 0:
 			errs = append(errs, fmt.Errorf("step %s of %s has a negative priority or deadline", d.Kind, d.Interface))
-		}
-		for i, name := range d.Arguments {
-			if !argumentForm.MatchString(name) || slices.Contains(d.Arguments[:i], name) {
-				errs = append(errs, fmt.Errorf("argument %q of step %s of %s: a name begins with a lower-case letter, has at most 63 letters, digits and dashes, "+
-					"and is declared once", name, d.Kind, d.Interface))
-			}
 		}
 		if !again {
 			claimed[d.Kind] = d.Interface
@@ -93,6 +84,8 @@ func override(defs []Definition, priorities map[string]int32) []error {
 			errs = append(errs, fmt.Errorf("priority of %s: there is no such step; known are %s", key, strings.Join(keys(defs), ", ")))
 		case priority < 0:
 			errs = append(errs, fmt.Errorf("priority of %s: %d is negative; 0 switches a step off", key, priority))
+		case priority != 0 && defs[i].Kind == Erase:
+			errs = append(errs, fmt.Errorf("priority of %s: no update runs this step; request it in a job of type Steps", key))
 		case priority == 0 && defs[i].indispensable():
 			errs = append(errs, fmt.Errorf("priority of %s: every update needs this step, so it cannot be switched off", key))
 		default:

@@ -13,7 +13,7 @@ import (
 )
 
 // erase is a step of a driver.
-var erase = plan.Definition{Kind: "erase", Interface: "sim", Changes: true, Deadline: time.Hour}
+var erase = plan.Definition{Kind: "scrub", Interface: "sim", Changes: true, Deadline: time.Hour}
 
 var machine = []plan.Target{
 	{Device: "bios", Class: inventory.BIOS}, {Device: "nic-a", Class: inventory.NIC, Driver: "sim"},
@@ -44,7 +44,13 @@ func TestStepsThatUpdatesDoNotNeedAreOffByDefault(t *testing.T) {
 		assert.Contains(t, plan.UpdateKinds, d.Kind)
 	}
 	assert.Len(t, c.Enabled(), 25)
-	assert.Len(t, c.All(), 25+6+1)
+	assert.Len(t, c.All(), 25+7+1)
+	assert.NotContains(t, keysOf(c.Enabled()), "disk.erase")
+	assert.Contains(t, keysOf(c.All()), "disk.erase")
+	_, err = plan.NewCatalog(map[string]int32{"disk.erase": 850})
+	require.ErrorContains(t, err, "priority of disk.erase: no update runs this step; request it in a job of type Steps")
+	_, err = plan.NewCatalog(map[string]int32{"disk.erase": 0})
+	require.NoError(t, err)
 }
 
 // A device that gets settings alone is neither archived nor flashed, and one that gets none is not configured.
@@ -94,15 +100,15 @@ func TestOverrideReorders(t *testing.T) {
 
 // TestOwnStepForItsDevicesOnly proves R003-6.
 func TestOwnStepForItsDevicesOnly(t *testing.T) {
-	c, err := plan.NewCatalog(map[string]int32{"sim.erase": 850}, erase)
+	c, err := plan.NewCatalog(map[string]int32{"sim.scrub": 850}, erase)
 	require.NoError(t, err)
 	var got []plan.Step
 	for _, s := range c.Steps(machine) {
-		if s.Kind == "erase" {
+		if s.Kind == "scrub" {
 			got = append(got, s)
 		}
 	}
-	assert.Equal(t, []string{"erase disk", "erase nic-a"}, names(got))
+	assert.Equal(t, []string{"scrub disk", "scrub nic-a"}, names(got))
 	assert.True(t, got[0].Task)
 	assert.True(t, got[0].Writes())
 	assert.Equal(t, time.Hour, got[0].Deadline)
@@ -219,4 +225,11 @@ func TestLoadedCatalogKeepsOrder(t *testing.T) {
 		}
 		assert.Equal(t, steps, c.Steps(rapid.Permutation(machine).Draw(t, "devices")))
 	})
+}
+
+func keysOf(defs []plan.Definition) (out []string) {
+	for _, d := range defs {
+		out = append(out, d.Key())
+	}
+	return out
 }

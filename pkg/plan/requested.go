@@ -56,14 +56,15 @@ func (c Catalog) Cleaning(requests []Request, devices []Target) ([]Step, error) 
 func (c Catalog) expand(requests []Request, devices []Target) ([]Step, error) {
 	var steps []Step
 	var errs []error
-	onHost := map[string]bool{}
+	once := map[[2]string]bool{}
 	for _, r := range requests {
 		found, err := c.requested(r, devices)
-		if err == nil && len(found) == 1 && found[0].Device == "" {
-			if onHost[r.Name] {
-				err = fmt.Errorf("step %s is requested twice; create a second job", r.Name)
+		if err == nil && len(found) == 1 && (found[0].Device == "" || found[0].Kind == Erase) {
+			of := [2]string{r.Name, found[0].Device}
+			if once[of] {
+				err = fmt.Errorf("step %s is requested twice; create a second job", strings.TrimSpace(r.Name+" "+found[0].Device))
 			}
-			onHost[r.Name] = true
+			once[of] = true
 		}
 		errs = append(errs, err)
 		steps = append(steps, found...)
@@ -93,7 +94,7 @@ func (c Catalog) requested(r Request, devices []Target) ([]Step, error) {
 	case defs[0].Interface == HostInterface && r.Device != "":
 		return nil, fmt.Errorf("step %s works on the whole node; leave its device %s out", r.Name, r.Device)
 	}
-	if err := defs[0].takes(r.Arguments); err != nil {
+	if err := defs[0].takes(r); err != nil {
 		return nil, err
 	}
 	if r.Device != "" {
@@ -120,15 +121,21 @@ func (c Catalog) requested(r Request, devices []Target) ([]Step, error) {
 	return steps, nil
 }
 
-// takes names the arguments that the step does not take.
-func (d Definition) takes(arguments []Argument) error {
-	for _, a := range arguments {
+// takes says what of the request the step does not take, or lacks.
+func (d Definition) takes(r Request) error {
+	for _, a := range r.Arguments {
 		switch {
 		case len(d.Arguments) == 0:
 			return fmt.Errorf("step %s takes no arguments; leave %s out", d.Kind, a.Name)
 		case !slices.Contains(d.Arguments, a.Name):
 			return fmt.Errorf("step %s takes no argument %s; it takes %s", d.Kind, a.Name, strings.Join(d.Arguments, ", "))
 		}
+	}
+	switch {
+	case d.Kind == Erase && r.Device == "":
+		return fmt.Errorf("step %s is only for a device that the request names", d.Kind)
+	case d.Kind == Erase && !slices.ContainsFunc(r.Arguments, func(a Argument) bool { return a.Name == EraseSerialNumber }):
+		return fmt.Errorf("step %s needs the argument %s", d.Kind, EraseSerialNumber)
 	}
 	return nil
 }

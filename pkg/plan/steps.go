@@ -46,6 +46,16 @@ const (
 	VerifyFirmware Kind = "verify-firmware"
 	// ResetBIOSSettings resets the settings of the system firmware to their defaults.
 	ResetBIOSSettings Kind = "reset-bios-settings"
+	// Erase erases one drive. It is never part of an update.
+	Erase Kind = "erase"
+)
+
+// The arguments of Erase.
+const (
+	// EraseSerialNumber is that of the drive, and is required.
+	EraseSerialNumber = "serialNumber"
+	// EraseMethod is how it is erased; absent for the first way that the drive offers.
+	EraseMethod = "method"
 )
 
 // Step is one step of a job on one host.
@@ -144,6 +154,8 @@ const (
 const (
 	shortDeadline = 10 * time.Minute
 	writeDeadline = 30 * time.Minute
+	// eraseDeadline is for drives that report no progress while they are overwritten.
+	eraseDeadline = 4 * time.Hour
 )
 
 // Definitions are the steps of package plan with their defaults, in the order they run. Those that are switched off come
@@ -157,6 +169,10 @@ func Definitions() []Definition {
 		{Kind: Release, Interface: HostInterface, Priority: priorityRelease, Deadline: shortDeadline},
 		{Kind: VerifyInventory, Interface: HostInterface, Interruptible: true, Deadline: shortDeadline},
 		{Kind: ResetBIOSSettings, Interface: string(inventory.BIOS), Changes: true, Deadline: shortDeadline},
+		{
+			Kind: Erase, Interface: string(inventory.Disk), Changes: true, Deadline: eraseDeadline,
+			Arguments: []string{EraseSerialNumber, EraseMethod},
+		},
 	}
 	for _, class := range inventory.Classes() {
 		rank, name := classRank(class), string(class)

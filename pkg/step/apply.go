@@ -196,7 +196,10 @@ func (r *Record) restart(why string) {
 		if s.Kind == plan.Maintenance && s.State == Succeeded || s.Kind == plan.Release && r.UnderHold {
 			continue
 		}
-		s.State, s.Returned, s.Data, s.Message = Pending, nil, nil, "begun again: "+why
+		s.State, s.Returned, s.Message = Pending, nil, "begun again: "+why
+		if s.Kind != plan.Erase { // what was sent to a drive is never sent again
+			s.Data = nil
+		}
 	}
 	for i := range r.Updates {
 		r.Updates[i].Driver, r.Updates[i].DriverVersion = "", ""
@@ -211,6 +214,7 @@ func Report(r Record, step int, ret Returned) Record {
 	if ret.Data != nil {
 		s.Data = ret.Data
 	}
+	s.Lasting = s.Lasting || ret.Lasting
 	return r
 }
 

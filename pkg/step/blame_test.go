@@ -13,7 +13,7 @@ import (
 
 // Steps change no firmware, so that an unhealthy host says nothing about any.
 func TestStepsBlameNoFirmware(t *testing.T) {
-	r := until(taskJob(t, plan.Request{Name: "erase"}), plan.Health)
+	r := until(taskJob(t, plan.Request{Name: "scrub"}), plan.Health)
 	running(&r.Steps[r.Current()])
 	f := ready
 	f.Unhealthy, f.Waited = []step.Complaint{{Device: "disk", Message: "it is gone"}}, time.Hour
@@ -22,11 +22,11 @@ func TestStepsBlameNoFirmware(t *testing.T) {
 	assert.Empty(t, a.Failure.Blames)
 	assert.True(t, a.Failure.Held)
 
-	r = until(taskJob(t, plan.Request{Name: "erase"}), plan.Preflight)
+	r = until(taskJob(t, plan.Request{Name: "scrub"}), plan.Preflight)
 	running(&r.Steps[0])
 	r.Steps[0].Returned = &step.Returned{Again: true, Failure: &step.Failure{Reason: step.ReadFailed, Device: "disk", Message: "mute"}}
 	for i := range r.Steps {
-		if r.Steps[i].Kind == "erase" {
+		if r.Steps[i].Kind == "scrub" {
 			r.Steps[i].Attempt = 1
 		}
 	}

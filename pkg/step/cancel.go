@@ -91,7 +91,15 @@ func (d decider) notAgain() bool {
 	return d.f.Cancel != nil && d.f.CancelForce && d.s.State == Running
 }
 
+// untold reports whether a cancellation, of whichever mode, keeps a drive from being told to erase itself: nothing is begun that cannot be undone.
+func (d decider) untold() bool {
+	return d.f.Cancel != nil && d.s.Kind == plan.Erase && !d.s.Lasting && d.s.Returned != nil && d.s.Returned.Again
+}
+
 // endRounds ends the job between two rounds of the step.
 func (d decider) endRounds() Action {
+	if d.untold() {
+		return d.fail(Cancelled, "cancelled, and nothing was erased: %s", *d.f.Cancel)
+	}
 	return d.fail(Cancelled, "cancelled by force, so the step is not begun again: %s", *d.f.Cancel)
 }

@@ -60,7 +60,7 @@ func (w *world) judgeCancellation(r step.Record, f step.Facts, a step.Action) {
 func TestEveryScheduleUnderForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &stage{
-			t: t, r: taskJob(t, plan.Request{Name: "verify-inventory"}, plan.Request{Name: "erase"}, plan.Request{Name: "reset-bios-settings"}),
+			t: t, r: taskJob(t, plan.Request{Name: "verify-inventory"}, plan.Request{Name: "scrub"}, plan.Request{Name: "reset-bios-settings"}),
 			f: ready, maintenance: step.MaintenanceNone, changed: map[string]int{}, done: map[string]byte{},
 		}
 		reason, forceAt, before := "wrong night", rapid.IntRange(0, 30).Draw(t, "by force in round"), map[string]int{}

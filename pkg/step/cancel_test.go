@@ -114,12 +114,12 @@ func TestRollbackIsNotInterrupted(t *testing.T) {
 
 func TestCancelledStepsJob(t *testing.T) {
 	f := cancelled(ready)
-	r := taskJob(t, plan.Request{Name: "verify-inventory"}, plan.Request{Name: "erase"}, plan.Request{Name: "reset-bios-settings"})
+	r := taskJob(t, plan.Request{Name: "verify-inventory"}, plan.Request{Name: "scrub"}, plan.Request{Name: "reset-bios-settings"})
 	isCancelled(t, next(r, f), false)
 	looking := until(r, plan.VerifyInventory)
 	running(&looking.Steps[looking.Current()])
 	isCancelled(t, next(looking, f), false)
-	erasing := until(r, "erase")
+	erasing := until(r, "scrub")
 	running(&erasing.Steps[erasing.Current()])
 	assert.Equal(t, step.Poll, next(erasing, f).Verb, "what changes the device ends first")
 	isCancelled(t, next(until(r, plan.ResetBIOSSettings), f), true)
@@ -185,12 +185,12 @@ func TestForceEndsNoWriteOfFirmware(t *testing.T) {
 // Force begins no further round of a step that is not part of every update, and does not repeat it after an interruption. The
 // round that runs is waited for (R000-66).
 func TestForceEndsStepAfterRound(t *testing.T) {
-	round := until(taskJob(t, plan.Request{Name: "erase"}), "erase")
+	round := until(taskJob(t, plan.Request{Name: "scrub"}), "scrub")
 	returned(step.Returned{Again: true})(&round.Steps[round.Current()])
 	assert.Equal(t, step.Begin, next(round, cancelled(ready)).Verb, "without force its rounds are one step")
 	isCancelled(t, next(round, forced(ready)), true)
 
-	r := until(taskJob(t, plan.Request{Name: "erase"}), "erase")
+	r := until(taskJob(t, plan.Request{Name: "scrub"}), "scrub")
 	running(&r.Steps[r.Current()])
 	f := forced(ready)
 	assert.Equal(t, step.Poll, next(r, f).Verb, "its round runs")

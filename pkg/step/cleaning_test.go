@@ -102,7 +102,7 @@ func TestCancelledCleaningReturnsTheNode(t *testing.T) {
 	assert.False(t, r.Failure.Held)
 	assert.Equal(t, plan.Release, r.Steps[r.Current()].Kind)
 
-	r = apply(apply(until(cleaningJob(t, plan.Request{Name: "erase"}, plan.Request{Name: "verify-inventory"}), "erase"), ready), ready)
+	r = apply(apply(until(cleaningJob(t, plan.Request{Name: "scrub"}, plan.Request{Name: "verify-inventory"}), "scrub"), ready), ready)
 	r = apply(step.Report(r, r.Current(), step.Returned{}), f)
 	r = apply(r, f)
 	assert.Equal(t, step.Cancelled, r.Failure.Reason)

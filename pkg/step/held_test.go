@@ -12,7 +12,7 @@ import (
 
 // A driver that changes under a job on a held node must not make that job return the node.
 func TestJobOnAHeldNodeDoesNotReturnItWhenItsListBeginsAnew(t *testing.T) {
-	r := checked(until(step.Hold(taskJob(t, plan.Request{Name: "erase"})), "erase"))
+	r := checked(until(step.Hold(taskJob(t, plan.Request{Name: "scrub"})), "scrub"))
 	for i := range r.Steps {
 		if r.Steps[i].Kind == plan.Release {
 			require.Equal(t, step.Skipped, r.Steps[i].State)
@@ -30,7 +30,7 @@ func TestJobOnAHeldNodeDoesNotReturnItWhenItsListBeginsAnew(t *testing.T) {
 
 // Two jobs that hold one node could not both be superseded: the second would hold it for ever.
 func TestJobOnAHeldNodeNeverHoldsIt(t *testing.T) {
-	r := until(step.Hold(taskJob(t, plan.Request{Name: "erase"}, plan.Request{Name: "reset-bios-settings"})), plan.ResetBIOSSettings)
+	r := until(step.Hold(taskJob(t, plan.Request{Name: "scrub"}, plan.Request{Name: "reset-bios-settings"})), plan.ResetBIOSSettings)
 	require.True(t, r.Wrote())
 	f := ready
 	f.Maintenance = step.MaintenanceNone

@@ -173,7 +173,7 @@ func (d decider) returned() bool {
 func (d decider) task() Action {
 	begin := d.begin
 	switch {
-	case d.notAgain():
+	case d.notAgain(), d.untold():
 		begin = d.endRounds
 	case d.s.outOfService():
 		begin = d.write
@@ -187,6 +187,8 @@ func (d decider) task() Action {
 			"check the daemon's log and the host, then request the step again", d.s.Interruptions+1)
 	case d.fresh():
 		return begin()
+	case ret == nil && d.s.Lasting && d.notAgain(): // it is only followed
+		return d.endRounds()
 	case ret == nil:
 		return d.poll("")
 	case ret.Failure != nil:

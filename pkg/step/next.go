@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -229,7 +230,11 @@ func (d decider) settle(s State, m string) Action {
 }
 
 func (d decider) fail(r Reason, format string, args ...any) Action {
-	a := d.settle(StepFault, text.Clip(fmt.Sprintf(format, args...), maxMessage))
+	message := fmt.Sprintf(format, args...)
+	if drives := d.r.erasing(); len(drives) > 0 && (d.s.Kind != plan.Erase || !refused(d.s)) {
+		message += fmt.Sprintf("; these drives may be erasing themselves, which nothing stops, and are NOT proven erased: %s", strings.Join(drives, ", "))
+	}
+	a := d.settle(StepFault, text.Clip(message, maxMessage))
 	a.Failure = &Failure{Reason: r, Message: a.Message, Step: d.s.Kind, Device: d.s.Device, Held: d.r.InMaintenance() && !d.r.UnderHold}
 	return a
 }

@@ -194,11 +194,25 @@ type Step struct {
 	Returned *Returned `json:"returned,omitempty"`
 	// Data is what the step keeps for its next attempt, across reboots too.
 	Data []byte `json:"data,omitempty"`
+	// Lasting says that what the step began goes on by itself: beginning it again only looks at that.
+	Lasting bool `json:"lasting,omitempty"`
 }
 
 // interrupted reports whether beginning the step now repeats an attempt, and is no further round of it.
 func (s Step) interrupted() bool {
-	return s.State == Running && (s.Returned == nil || !s.Returned.Again)
+	return s.State == Running && !s.Lasting && (s.Returned == nil || !s.Returned.Again)
+}
+
+// erasing lists the drives that were told to erase themselves, or may have been, and are not known to be done.
+func (r Record) erasing() []string {
+	var out []string
+	for _, s := range r.Steps {
+		unknown := len(s.Data) > 0 && s.Returned == nil
+		if s.Kind == plan.Erase && (s.State == Running || s.State == Pending) && (s.Lasting || unknown) {
+			out = append(out, s.Device)
+		}
+	}
+	return out
 }
 
 // outOfService reports whether a step that is not part of every update runs only while the node is out of service.
@@ -228,6 +242,8 @@ type Returned struct {
 	Data    []byte `json:"data,omitempty"`
 	Reboot  bool   `json:"reboot,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Lasting, with Again, is that of Step from now on.
+	Lasting bool `json:"lasting,omitempty"`
 }
 
 // Driver names the driver of a device.

@@ -37,7 +37,7 @@ func (w *stage) chance(label string, oneIn int) bool {
 // R003-23, R003-25, R003-48, R003-49).
 func TestEveryScheduleOfSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"verify-inventory", "verify-firmware", "erase", "reset-bios-settings"}), 1, 4,
+		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"verify-inventory", "verify-firmware", "scrub", "reset-bios-settings"}), 1, 4,
 			func(s string) string { return s }).Draw(t, "steps")
 		var requests []plan.Request
 		for _, n := range names {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// taskJob is a job that was asked for the steps on a node with a BIOS and a drive, whose driver brings erase.
+// taskJob is a job that was asked for the steps on a node with a BIOS and a drive, whose driver brings scrub.
 func taskJob(t require.TestingT, requests ...plan.Request) step.Record {
 	return recordOf(t, plan.Catalog.Requested, requests)
 }
@@ -24,7 +24,7 @@ func cleaningJob(t require.TestingT, requests ...plan.Request) step.Record {
 }
 
 func recordOf(t require.TestingT, list func(plan.Catalog, []plan.Request, []plan.Target) ([]plan.Step, error), requests []plan.Request) step.Record {
-	c, err := plan.NewCatalog(nil, plan.Definition{Kind: "erase", Interface: "sim", Changes: true})
+	c, err := plan.NewCatalog(nil, plan.Definition{Kind: "scrub", Interface: "sim", Changes: true})
 	require.NoError(t, err)
 	steps, err := list(c, requests, []plan.Target{{Device: "bios", Class: inventory.BIOS}, {Device: "disk", Class: inventory.Disk, Driver: "sim"}})
 	require.NoError(t, err)
@@ -87,9 +87,9 @@ func TestReadStepNeedsNoMaintenance(t *testing.T) {
 
 // R003-25, R003-26: a failed change leaves the node in maintenance with the step named, and never reboots it.
 func TestFailedChangeHoldsTheNode(t *testing.T) {
-	r := apply(until(taskJob(t, plan.Request{Name: "erase"}, plan.Request{Name: "reset-bios-settings"}), "erase"), ready)
+	r := apply(until(taskJob(t, plan.Request{Name: "scrub"}, plan.Request{Name: "reset-bios-settings"}), "scrub"), ready)
 	r = apply(step.Report(r, r.Current(), step.Returned{Failure: &step.Failure{Reason: step.StepFailed, Message: "the drive refused"}}), ready)
-	assert.Equal(t, plan.Kind("erase"), r.Failure.Step)
+	assert.Equal(t, plan.Kind("scrub"), r.Failure.Step)
 	assert.Equal(t, "disk", r.Failure.Device)
 	assert.True(t, r.Failure.Held)
 	assert.Empty(t, r.Failure.Blames, "no firmware is at fault, so that nothing is rolled back")
@@ -106,7 +106,7 @@ func TestFailedChangeHoldsTheNode(t *testing.T) {
 }
 
 func TestChangeNeedsTheMaintenance(t *testing.T) {
-	r := until(taskJob(t, plan.Request{Name: "erase"}), "erase")
+	r := until(taskJob(t, plan.Request{Name: "scrub"}), "scrub")
 	f := ready
 	f.Maintenance = step.MaintenanceUnknown
 	assert.Equal(t, step.Await, next(r, f).Verb)
@@ -120,7 +120,7 @@ func TestChangeNeedsTheMaintenance(t *testing.T) {
 
 // R003-48, R003-49, R003-55: what was kept is there after a reboot, and an interrupted step goes on from it.
 func TestWhatAStepKeepsSurvives(t *testing.T) {
-	r := until(taskJob(t, plan.Request{Name: "erase"}), "erase")
+	r := until(taskJob(t, plan.Request{Name: "scrub"}), "scrub")
 	i := r.Current()
 	r = stored(t, apply(r, ready))
 	assert.Equal(t, step.Running, r.Steps[i].State, "journalled before it runs")
@@ -143,7 +143,7 @@ func TestWhatAStepKeepsSurvives(t *testing.T) {
 // A step that is interrupted again and again is given up long before its rounds are used up: what ends the daemon or the host
 // each time would do so for ever. The count outlives the process, a restart of the list and the rounds in between.
 func TestStepThatIsInterruptedAgainAndAgainIsGivenUp(t *testing.T) {
-	for name, request := range map[plan.Kind]plan.Request{"erase": {Name: "erase"}, plan.VerifyFirmware: {Name: "verify-firmware", Device: "disk"}} {
+	for name, request := range map[plan.Kind]plan.Request{"scrub": {Name: "scrub"}, plan.VerifyFirmware: {Name: "verify-firmware", Device: "disk"}} {
 		t.Run(string(name), func(t *testing.T) {
 			r := until(taskJob(t, request), name)
 			i, f := r.Current(), ready
@@ -161,14 +161,14 @@ func TestStepThatIsInterruptedAgainAndAgainIsGivenUp(t *testing.T) {
 			end := next(r, f)
 			require.NotNil(t, end.Failure)
 			assert.Equal(t, step.AttemptsExhausted, end.Failure.Reason)
-			assert.Equal(t, name == "erase", end.Failure.Held, "a node is held where something was changed")
+			assert.Equal(t, name == "scrub", end.Failure.Held, "a node is held where something was changed")
 		})
 	}
 }
 
 // A change that does its work in rounds is given up in the end, and attempts only grow.
 func TestChangeIsNotBegunForEver(t *testing.T) {
-	r := until(taskJob(t, plan.Request{Name: "erase"}), "erase")
+	r := until(taskJob(t, plan.Request{Name: "scrub"}), "scrub")
 	i := r.Current()
 	for attempt := int32(1); attempt <= step.MaxTaskAttempts; attempt++ {
 		require.Equal(t, step.Begin, next(r, ready).Verb)
@@ -186,7 +186,7 @@ func TestChangeIsNotBegunForEver(t *testing.T) {
 func TestOneRebootForAllSteps(t *testing.T) {
 	for name, asks := range map[string]bool{"asked for": true, "not asked for": false} {
 		t.Run(name, func(t *testing.T) {
-			r := until(taskJob(t, plan.Request{Name: "erase"}, plan.Request{Name: "reset-bios-settings"}), "erase")
+			r := until(taskJob(t, plan.Request{Name: "scrub"}, plan.Request{Name: "reset-bios-settings"}), "scrub")
 			for range 2 {
 				r = apply(r, ready)
 				r = apply(step.Report(r, r.Current(), step.Returned{Reboot: asks}), ready)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"path/filepath"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance/nodemaintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/drainrequest"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/erase"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
@@ -98,7 +100,7 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 		Writes: m.hardware.Runner, Uses: m.hardware.Host, Rebooter: systemd, Catalog: m.catalog,
 		Tasks: steps.Tasks{
 			Machine: m.hardware, Drivers: m.hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
-			Applied: applied(host.Journal),
+			Applied: applied(host.Journal), Eraser: erase.Eraser{Disks: m.hardware.Host, Seed: rand.Uint64},
 		},
 		BootID: m.hardware.BootID, BootTime: m.bootTime(systemd), Kernel: m.hardware.KernelRelease, SinceBoot: reboot.SinceBoot,
 		Kexec: func() (bool, error) { return sysfs.Kexec(m.hardware.FS) }, Limits: limits, Log: o.Log,

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,34 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 	case plan.Verify, plan.Health:
 		return 0 // they only read, and every round reads
 	}
-	return x.returnedOrAgain(i, x.task(ctx, s))
+	ret, underway := x.task(ctx, s)
+	if underway == nil {
+		return x.returnedOrAgain(i, ret)
+	}
+	return x.follow(i, *underway)
+}
+
+// follow reports how far what the step began is.
+func (x *execution) follow(i int, u Underway) time.Duration {
+	now := x.cfg.Elapsed()
+	switch {
+	case !u.Gone:
+		x.gone = nil
+	case x.gone == nil:
+		x.gone = &now
+	case now-*x.gone >= x.limits().Read:
+		x.gone = nil
+		return x.returned(i, failed(x.job.Record.Steps[i], step.StepFailed, u.Message))
+	}
+	if u.Percent >= 0 {
+		x.unread = ""
+		x.progress(u.Percent)
+		x.wait(u.Message)
+		return x.cfg.Poll
+	}
+	x.unread = cmp.Or(x.unread, u.Message)
+	x.wait(x.unread)
+	return x.cfg.Poll
 }
 
 // interruptibly does a step that a cancellation ends at once, though it waits for a tool, a plugin or an image. It returns nil then:

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
@@ -26,21 +27,24 @@ type cleaner struct {
 	ran   []string
 }
 
+// Check implements engine.Tasks.
+func (*cleaner) Check(context.Context, step.Step, journal.Update) *step.Failure { return nil }
+
 // Run implements engine.Tasks.
-func (c *cleaner) Run(_ context.Context, s step.Step, _ journal.RequestedStep, _ journal.Update) *step.Returned {
+func (c *cleaner) Run(_ context.Context, s step.Step, _ journal.RequestedStep, _ journal.Update) (*step.Returned, *engine.Underway) {
 	assert.Equal(c.T, step.MaintenanceReady, c.Window.Phase, "%s in service", s.Kind)
 	c.ran = append(c.ran, string(s.Kind))
 	<-time.After(c.takes)
 	if why := c.faulty[string(s.Kind)]; why != "" {
-		return &step.Returned{Failure: &step.Failure{Reason: step.StepFailed, Step: s.Kind, Device: s.Device, Message: why}}
+		return &step.Returned{Failure: &step.Failure{Reason: step.StepFailed, Step: s.Kind, Device: s.Device, Message: why}}, nil
 	}
-	return &step.Returned{Message: "as expected"}
+	return &step.Returned{Message: "as expected"}, nil
 }
 
 // cleaningJob is a job that cleans the machine, which has one drive with an image.
 func cleaningJob(t *testing.T, name string, kinds ...string) journal.Job {
 	t.Helper()
-	c, err := plan.NewCatalog(nil, plan.Definition{Kind: "erase", Interface: "sim", Changes: true})
+	c, err := plan.NewCatalog(nil, plan.Definition{Kind: "scrub", Interface: "sim", Changes: true})
 	require.NoError(t, err)
 	j := stepsJob(t, name, "sha256:1")
 	j.Deadline, j.Requested = time.Now().Add(time.Hour), nil
@@ -203,7 +207,7 @@ func TestCleaningOfANodeThatSomebodyTookBackFails(t *testing.T) {
 // Killed between any two steps, a cleaning comes to the same end: the node is returned once where all steps pass, and held in its one
 // maintenance where one fails (R003-25, R003-48, R003-49).
 func TestCleaningKilledAnywhereEndsTheSame(t *testing.T) {
-	kinds := []string{"verify-inventory", "erase", "verify-firmware"}
+	kinds := []string{"verify-inventory", "scrub", "verify-firmware"}
 	for name, c := range map[string]struct {
 		faulty string
 		ran    []string

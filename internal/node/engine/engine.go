@@ -91,8 +91,22 @@ type Journal interface {
 // Tasks runs the steps that are not part of every update.
 type Tasks interface {
 	// Run runs one of them, of the host or, where the step names one, of a device of the job. The request is zero for a
-	// step that no person requested by name. Repeating it is harmless.
-	Run(ctx context.Context, s step.Step, request journal.RequestedStep, device journal.Update) *step.Returned
+	// step that no person requested by name. Repeating it is harmless. While what a Lasting step began goes on by itself, Run returns how far that
+	// is and nothing else: the attempt is not over, and looks again after a while.
+	Run(ctx context.Context, s step.Step, request journal.RequestedStep, device journal.Update) (*step.Returned, *Underway)
+	// Check returns why a step that was not begun must not be, as far as that is known before the host is disturbed; nil when it may be. It
+	// changes nothing.
+	Check(ctx context.Context, s step.Step, device journal.Update) *step.Failure
+}
+
+// Underway is how far what a step began is, which goes on by itself.
+type Underway struct {
+	// Percent is negative where it is not known.
+	Percent int
+	// Message says what goes on, for people. Where the percentage is not known, that of the first time is kept.
+	Message string
+	// Gone says that the device is not there, which fails the step once that has lasted for Limits.Read.
+	Gone bool
 }
 
 // Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, Volatile, Free, MaxInMemory, BootTime, Kexec, Kernel, SinceBoot, Limits, Poll, Grace, Elapsed,
@@ -419,21 +433,22 @@ func (e *Engine) kick() {
 }
 
 // task runs a step that is not part of every update.
-func (x *execution) task(ctx context.Context, s step.Step) *step.Returned {
+func (x *execution) task(ctx context.Context, s step.Step) (ret *step.Returned, underway *Underway) {
 	if x.cfg.Tasks == nil {
-		return failed(s, step.StepFailed, fmt.Sprintf("this daemon does not know the step %s", s.Kind))
+		return failed(s, step.StepFailed, fmt.Sprintf("this daemon does not know the step %s", s.Kind)), nil
 	}
-	run := func(ctx context.Context, s step.Step) *step.Returned {
-		return x.cfg.Tasks.Run(ctx, s, x.request(s), x.update(s.Device))
+	run := func(ctx context.Context, s step.Step) (ret *step.Returned) {
+		ret, underway = x.cfg.Tasks.Run(ctx, s, x.request(s), x.update(s.Device))
+		return ret
 	}
 	if s.Changes {
-		return x.outliving(ctx, s, run)
+		return x.outliving(ctx, s, run), underway
 	}
-	ret := x.interruptibly(ctx, s, run)
+	ret = x.interruptibly(ctx, s, run)
 	if ctx.Err() != nil {
-		return nil // a read that failed because this process is to end says nothing
+		return nil, nil // a read that failed because this process is to end says nothing
 	}
-	return ret
+	return ret, underway
 }
 
 // request is the person's request for the step; zero where there is none.

@@ -45,6 +45,10 @@ type execution struct {
 	// moved is when the running step last made progress, and overdue the message when that is too long ago.
 	moved   time.Duration
 	overdue string
+	// gone is since when the device of the running step is not there, nil while it is, and unread what was said first of a step whose progress
+	// is not known.
+	gone   *time.Duration
+	unread string
 	// waiting, maintenance and percent are only reported.
 	waiting     string
 	maintenance maintenance.State

@@ -18,12 +18,12 @@ import (
 
 // stepsJob is a job that changes the drive by a step this host does not know.
 func stepsJob(t *testing.T, name, digest string) journal.Job {
-	c, err := plan.NewCatalog(nil, plan.Definition{Kind: "erase", Interface: "sim", Changes: true})
+	c, err := plan.NewCatalog(nil, plan.Definition{Kind: "scrub", Interface: "sim", Changes: true})
 	require.NoError(t, err)
-	steps, err := c.Requested([]plan.Request{{Name: "erase"}}, []plan.Target{{Device: "node-disk0", Class: inventory.Disk, Driver: "sim"}})
+	steps, err := c.Requested([]plan.Request{{Name: "scrub"}}, []plan.Target{{Device: "node-disk0", Class: inventory.Disk, Driver: "sim"}})
 	require.NoError(t, err)
 	return journal.Job{
-		Name: name, UID: "uid-" + name, Accepted: time.Now(), Requested: []journal.RequestedStep{{Name: "erase"}},
+		Name: name, UID: "uid-" + name, Accepted: time.Now(), Requested: []journal.RequestedStep{{Name: "scrub"}},
 		Updates: []journal.Update{{Class: inventory.Disk,
 			Device: "node-disk0", UniqueID: "disk0", Version: "2.0", Digest: digest,
 		}},

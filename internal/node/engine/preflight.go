@@ -42,6 +42,9 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 		ret.Drivers[u.Device] = step.Driver{Name: drv.Name(), Version: drv.Version()}
 	}
 	if ret.Failure == nil {
+		ret.Failure = x.unfit(ctx)
+	}
+	if ret.Failure == nil {
 		if err := x.room(); err != nil {
 			return again(failed(s, step.StorageFailed, err.Error()))
 		}
@@ -70,6 +73,20 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 		}
 	}
 	return ret
+}
+
+// unfit is why a step of the job that is not part of every update must not be begun; nil when each may be.
+func (x *execution) unfit(ctx context.Context) *step.Failure {
+	for _, s := range x.job.Record.Steps {
+		if !s.Task || !s.Changes || s.Attempt > 0 || x.cfg.Tasks == nil {
+			continue
+		}
+		if failure := x.cfg.Tasks.Check(ctx, s, x.update(s.Device)); failure != nil {
+			failure.Step, failure.Device = plan.Preflight, s.Device
+			return failure
+		}
+	}
+	return nil
 }
 
 // takeBaseline records what the host has. A complaint that exists already could not be told from one of the new firmware afterwards,

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -31,14 +32,17 @@ type cleaned struct {
 	ran   int
 }
 
+// Check implements engine.Tasks.
+func (*cleaned) Check(context.Context, step.Step, journal.Update) *step.Failure { return nil }
+
 // Run implements engine.Tasks.
-func (c *cleaned) Run(_ context.Context, s step.Step, _ journal.RequestedStep, _ journal.Update) *step.Returned {
+func (c *cleaned) Run(_ context.Context, s step.Step, _ journal.RequestedStep, _ journal.Update) (*step.Returned, *engine.Underway) {
 	c.ran++
 	assert.Equal(c.T, step.MaintenanceReady, c.Window.Phase)
 	if c.finds != "" {
-		return &step.Returned{Failure: &step.Failure{Reason: step.StepFailed, Step: s.Kind, Message: c.finds}}
+		return &step.Returned{Failure: &step.Failure{Reason: step.StepFailed, Step: s.Kind, Message: c.finds}}, nil
 	}
-	return &step.Returned{Message: "as expected"}
+	return &step.Returned{Message: "as expected"}, nil
 }
 
 func newCleaned(t *testing.T) *cleaned {
@@ -146,7 +150,7 @@ func TestStepsOfAPolicyThatChangedAreRefused(t *testing.T) {
 	c := newCleaned(t)
 	n := 0
 	for says, edit := range map[string]struct{ change, back func() }{
-		"the policy expects other devices in verify-inventory": {
+		"the policy has other arguments, another deadline or other expected devices for verify-inventory": {
 			func() { c.change(c.policy, func() { c.policy.Spec.Steps[1].Expect[0].Count = new(int32(2)) }) }, func() {},
 		},
 		"the job has verify-inventory, verify-firmware, and the policy has verify-firmware, verify-inventory": {

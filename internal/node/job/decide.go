@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -101,6 +102,10 @@ func refusal(f state) *step.Failure {
 		_, failure := restores(f)
 		return failure
 	case v1alpha1.JobTypeSteps:
+		if len(f.erased) > 0 {
+			return &step.Failure{Reason: step.JobRejected, Step: plan.Preflight, Message: fmt.Sprintf("nothing was erased: an earlier job %s was to erase %s, and "+
+				"one whose manifest is applied again does not erase again. To erase it once more, create a job with another name", f.object.Name, strings.Join(f.erased, ", "))}
+		}
 		if f.object.Spec.Task.CleaningPolicyRef == nil {
 			return nil
 		}

@@ -28,6 +28,8 @@ type state struct {
 	holds *journal.Job
 	// begunBefore says that the journal remembers that it began the job, and nothing more of it.
 	begunBefore bool
+	// erased lists the drives that an earlier job of the same name was to erase.
+	erased []string
 	// outOfService says that the node is out of service for the product, and no job of the journal runs or holds it. It is known
 	// only where the job was begun and the journal does not have it.
 	outOfService bool
@@ -99,7 +101,9 @@ func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
 	case v1alpha1.JobTypeSteps:
 		if by := object.Spec.Task.CleaningPolicyRef; by != nil {
 			f.cleaning, err = r.gatherCleaning(ctx, by.Name)
+			break
 		}
+		f.erased, err = r.gatherErased(f)
 	case v1alpha1.JobTypeRestore:
 		f.records, f.stays = view.Devices, view.Held()
 		f.entries, err = r.Archive.List()
@@ -120,6 +124,25 @@ func (r *Reconciler) gatherCleaning(ctx context.Context, policy string) (cleans,
 	n, nerr := find[corev1.Node](ctx, r, r.NodeName)
 	f, ferr := find[v1alpha1.NodeFirmware](ctx, r, r.NodeName)
 	return cleans{p, n, f}, errors.Join(perr, nerr, ferr)
+}
+
+// gatherErased lists the drives of the job that another one of its name was to erase: one manifest that is applied again, or restored from a
+// backup, makes a job with another UID.
+func (r *Reconciler) gatherErased(f state) ([]string, error) {
+	var out []string
+	for _, s := range f.object.Spec.Task.Steps {
+		if s.Name != string(plan.Erase) {
+			continue
+		}
+		erased, err := r.Journal.Erased(f.object.Name, f.devices[s.Device].Status.UniqueID)
+		if err != nil {
+			return nil, err
+		}
+		if erased {
+			out = append(out, s.Device)
+		}
+	}
+	return out, nil
 }
 
 // outOfService reports whether the node is out of service for the product. One that is being returned is not.

@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,4 +161,44 @@ func TestStepsOfARestoredAPIServerDoNotRunTwice(t *testing.T) {
 	require.Nil(t, view.Job(string(o.UID)), "the journal keeps the newest only")
 	d.restored("steps", admitted)
 	d.requireRefused("steps", v1alpha1.ReasonJobRejected)
+}
+
+// R003-48: one manifest that is applied again, or restored from a backup, makes a job with another UID, which erases nothing again.
+func TestJobOfTheSameNameDoesNotEraseADriveAgain(t *testing.T) {
+	d := newDaemon(t)
+	d.r.Catalog = plan.DefaultCatalog()
+	d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone), d.Add(inventory.Disk, "disk1", inventory.ActivateNone))
+	updates, now := d.Job("j", d.IDs...).Updates, time.Now()
+	erases := step.Step{Step: plan.Step{Kind: plan.Erase, Device: updates[0].Device, Task: true}, State: step.StepFault}
+	save := func(uid, name string) {
+		done := journal.Job{Name: name, UID: uid, Accepted: now, Finished: &now, Reported: true, Requested: []journal.RequestedStep{{Name: "erase"}}, Updates: updates}
+		done.Record = step.Record{Updates: []step.Update{{Device: updates[0].Device}}, Steps: []step.Step{erases}, Outcome: step.Failed, Failure: &step.Failure{Reason: step.StepFailed, Message: "x", Step: plan.Erase}}
+		require.NoError(t, d.journal.Save(done))
+	}
+	save("uid-refused", "refused-before")
+	erases.Data = []byte("{}")
+	save("uid-erases", "erases")
+	for name, c := range map[string]struct {
+		device int
+		again  bool
+	}{"erases": {0, true}, "refused-before": {0, false}, "other": {0, false}} {
+		o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
+			NodeName: nodeName, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{
+				Name: "erase", Device: updates[c.device].Device, Arguments: []v1alpha1.StepArgument{{Name: "serialNumber", Value: "S1"}},
+			}}},
+		}}
+		require.NoError(t, d.env.Client.Create(t.Context(), o))
+		d.admit(name)
+		require.NoError(t, d.reconcile(name))
+		d.work()
+		require.NoError(t, d.reconcile(name))
+		failed := condition(d.get(name), v1alpha1.ConditionFailed)
+		require.NotNil(t, failed, name)
+		const again = "nothing was erased: an earlier job erases was to erase "
+		assert.Equal(t, c.again, strings.Contains(failed.Message, again), "%s: %s", name, failed.Message)
+		assert.Equal(t, c.again, failed.Reason == v1alpha1.ReasonJobRejected, "%s: %s", name, failed.Message)
+	}
+	erased, err := d.journal.Erased("erases", updates[1].UniqueID)
+	require.NoError(t, err)
+	assert.False(t, erased, "another drive")
 }

@@ -14,6 +14,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 	lockTimeout = 2 * time.Second
 	// maxFinished bounds the finished jobs that are kept, and the history.
 	maxFinished = 10
-	// maxBegun bounds the jobs of type Steps of which it is remembered that they began.
+	// maxBegun bounds the jobs of type Steps of which it is remembered that they began, with the drives that they were to erase.
 	maxBegun = 1024
 )
 
@@ -234,46 +236,68 @@ func (j *Journal) save(jobs []Job, devices []Device) error {
 	return nil
 }
 
-// noteBegun remembers for good that a job of type Steps began: such a job may erase something, and nothing else would show that
-// it must not run again when an API server that was restored from a backup offers it once more.
+// noteBegun remembers for good that a job of type Steps began, and which drives it was to erase: nothing else would show that
+// it must not run again when an API server that was restored from a backup offers it once more, or a manifest is applied again.
 func noteBegun(tx *bbolt.Tx, job Job) error {
 	if len(job.Requested) == 0 {
 		return nil
 	}
+	err := noteMark(tx, job.UID)
+	for _, s := range job.Record.Steps {
+		i := slices.IndexFunc(job.Updates, func(u Update) bool { return u.Device == s.Device })
+		if s.Kind == plan.Erase && len(s.Data) > 0 && i >= 0 {
+			err = errors.Join(err, noteMark(tx, erasedBy(job.Name, job.Updates[i].UniqueID)))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("note that job %s began: %w", job.Name, err)
+	}
+	return nil
+}
+
+// erasedBy is the mark of the erasure of a drive by a job. Neither name has a slash in it before the last one.
+func erasedBy(job, uniqueID string) string { return "erase/" + job + "/" + uniqueID }
+
+func noteMark(tx *bbolt.Tx, mark string) error {
 	begun, err := tx.CreateBucketIfNotExists(bucketBegun)
-	if err != nil || begun.Get([]byte(job.UID)) != nil {
+	if err != nil || begun.Get([]byte(mark)) != nil {
 		return err
 	}
 	n, err := begun.NextSequence()
 	if err != nil {
-		return fmt.Errorf("number begun job %s: %w", job.Name, err)
+		return err
 	}
 	var forgotten [][]byte
-	err = begun.ForEach(func(uid, raw []byte) error {
+	err = begun.ForEach(func(mark, raw []byte) error {
 		if binary.BigEndian.Uint64(raw)+maxBegun <= n {
-			forgotten = append(forgotten, slices.Clone(uid))
+			forgotten = append(forgotten, slices.Clone(mark))
 		}
 		return nil
 	})
-	for _, uid := range forgotten {
-		err = errors.Join(err, begun.Delete(uid))
+	for _, mark := range forgotten {
+		err = errors.Join(err, begun.Delete(mark))
 	}
-	return errors.Join(err, begun.Put([]byte(job.UID), binary.BigEndian.AppendUint64(nil, n)))
+	return errors.Join(err, begun.Put([]byte(mark), binary.BigEndian.AppendUint64(nil, n)))
 }
 
 // Began reports whether the journal remembers that a job of type Steps began, though it may not have the job any more. It
-// remembers the last 1024.
-func (j *Journal) Began(uid string) (began bool, err error) {
+// remembers the last 1024 of these and of those of Erased.
+func (j *Journal) Began(uid string) (bool, error) { return j.noted(uid) }
+
+// Erased reports whether the journal remembers that a job of that name, whichever it was, began to erase the drive.
+func (j *Journal) Erased(job, uniqueID string) (bool, error) { return j.noted(erasedBy(job, uniqueID)) }
+
+func (j *Journal) noted(mark string) (noted bool, err error) {
 	err = j.db.View(func(tx *bbolt.Tx) error {
 		if begun := tx.Bucket(bucketBegun); begun != nil {
-			began = begun.Get([]byte(uid)) != nil
+			noted = begun.Get([]byte(mark)) != nil
 		}
 		return nil
 	})
 	if err != nil {
 		return false, fmt.Errorf("read the journal: %w", err)
 	}
-	return began, nil
+	return noted, nil
 }
 
 // judge stores the verdict of a job whose health gate has just finished.

@@ -125,13 +125,13 @@ func TestStepsRunThroughTheEngine(t *testing.T) {
 	for _, id := range []inventory.Identity{bios, disk, nic0} {
 		h.add(id, inventory.Firmware{Running: "1.0"})
 	}
-	h.sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase", Changes: true}, Calls: 3, Reboot: true})
+	h.sim.Offer(drivertest.Step{Step: driver.Step{Name: "scrub", Changes: true}, Calls: 3, Reboot: true})
 	require.NoError(t, h.machine.SetBIOSSetting("SecureBoot", "Disabled"))
 
 	done := h.execute(nil,
 		journal.RequestedStep{Name: "verify-inventory", Expected: disks(1)},
 		journal.RequestedStep{Name: "reset-bios-settings"},
-		journal.RequestedStep{Name: "erase", Device: "disk0"},
+		journal.RequestedStep{Name: "scrub", Device: "disk0"},
 		journal.RequestedStep{Name: "verify-firmware"})
 	require.Equal(t, step.Complete, done.Record.Outcome, "%+v", done.Record.Failure)
 	var order []string
@@ -140,7 +140,7 @@ func TestStepsRunThroughTheEngine(t *testing.T) {
 		order = append(order, string(s.Kind)+" "+s.Device)
 	}
 	assert.Equal(t, []string{
-		"preflight ", "verify-inventory ", "maintenance ", "reset-bios-settings bios0", "erase disk0",
+		"preflight ", "verify-inventory ", "maintenance ", "reset-bios-settings bios0", "scrub disk0",
 		"verify-firmware bios0", "verify-firmware nic0", "verify-firmware disk0", "reboot ", "health ", "release ",
 	}, order)
 	assert.Equal(t, int32(3), done.Record.Steps[4].Attempt)
@@ -157,10 +157,10 @@ func TestStepsRunThroughTheEngine(t *testing.T) {
 func TestFailedLookChangesNothing(t *testing.T) {
 	h := newHost(t)
 	h.add(disk, inventory.Firmware{Running: "1.0"})
-	h.sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase", Changes: true}})
+	h.sim.Offer(drivertest.Step{Step: driver.Step{Name: "scrub", Changes: true}})
 	done := h.execute(nil,
 		journal.RequestedStep{Name: "verify-inventory", Expected: disks(2)},
-		journal.RequestedStep{Name: "erase"})
+		journal.RequestedStep{Name: "scrub"})
 	require.Equal(t, step.Failed, done.Record.Outcome)
 	assert.Equal(t, step.StepFailed, done.Record.Failure.Reason)
 	assert.Equal(t, plan.VerifyInventory, done.Record.Failure.Step)

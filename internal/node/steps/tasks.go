@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/erase"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -34,13 +36,14 @@ type Tasks struct {
 	Scratch string
 	// Applied returns the firmware a job last installed on a device, by unique id; nil when none did.
 	Applied func(uniqueID string) (*journal.Applied, error)
+	// Eraser erases drives.
+	Eraser erase.Eraser
 }
 
 // Run runs one step, of the machine or of the given device. The request is zero for a step that was not requested by
 // name. Repeating Run is harmless. It returns nil while a write to the device that an earlier attempt left behind still
 // runs.
-func (t Tasks) Run(ctx context.Context, s step.Step, request journal.RequestedStep, device journal.Update) *step.Returned {
-	var ret *step.Returned
+func (t Tasks) Run(ctx context.Context, s step.Step, request journal.RequestedStep, device journal.Update) (ret *step.Returned, underway *engine.Underway) {
 	var err error
 	switch s.Kind {
 	case plan.VerifyInventory:
@@ -49,13 +52,59 @@ func (t Tasks) Run(ctx context.Context, s step.Step, request journal.RequestedSt
 		ret, err = t.verifyFirmware(ctx, request, device)
 	case plan.ResetBIOSSettings:
 		ret, err = t.resetBIOSSettings()
+	case plan.Erase:
+		ret, underway, err = t.erase(ctx, s, device)
 	default:
 		ret, err = t.runDriverStep(ctx, s, device)
 	}
 	if err != nil {
-		return &step.Returned{Failure: &step.Failure{Reason: step.StepFailed, Message: err.Error(), Step: s.Kind, Device: s.Device}}
+		return &step.Returned{Failure: &step.Failure{Reason: step.StepFailed, Message: err.Error(), Step: s.Kind, Device: s.Device}}, nil
 	}
-	return ret
+	return ret, underway
+}
+
+// Check implements engine.Tasks.
+func (t Tasks) Check(ctx context.Context, s step.Step, device journal.Update) *step.Failure {
+	if s.Kind != plan.Erase {
+		return nil
+	}
+	d, err := t.drive(ctx, s, device)
+	if err == nil {
+		err = t.Eraser.Check(ctx, d)
+	} else {
+		err = fmt.Errorf("nothing was erased: %w", err)
+	}
+	if err != nil {
+		return &step.Failure{Reason: step.StepFailed, Message: fmt.Sprintf("%s: %v", s.Device, err)}
+	}
+	return nil
+}
+
+func (t Tasks) drive(ctx context.Context, s step.Step, u journal.Update) (erase.Drive, error) {
+	d, drv, err := t.find(ctx, u)
+	return erase.Drive{Device: d, Driver: drv, Arguments: s.Arguments}, err
+}
+
+// erase does the next part of the erasure of a drive.
+func (t Tasks) erase(ctx context.Context, s step.Step, u journal.Update) (*step.Returned, *engine.Underway, error) {
+	if s.Lasting && s.Data == nil {
+		return nil, nil, errors.New("the drive is NOT proven erased: it was told to erase itself, and what was kept of that is lost; request the step again")
+	}
+	d, err := t.drive(ctx, s, u)
+	switch {
+	case err != nil && s.Data != nil: // it may be erasing itself
+		return nil, &engine.Underway{Percent: -1, Message: "the drive is NOT proven erased: " + err.Error(), Gone: errors.Is(err, errGone)}, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("nothing was erased: %w", err)
+	}
+	r, err := t.Eraser.Round(ctx, d, s.Attempt, s.Data)
+	switch {
+	case r == nil || err != nil:
+		return nil, nil, err
+	case r.Percent != nil:
+		return nil, &engine.Underway{Percent: *r.Percent, Message: r.Message}, nil
+	}
+	return &step.Returned{Data: r.Data, Again: r.Again, Lasting: r.Begun, Message: r.Message}, nil, nil
 }
 
 // find reads the device a step works on, and returns the driver that read it.
@@ -65,13 +114,15 @@ func (t Tasks) find(ctx context.Context, u journal.Update) (inventory.Device, dr
 	case err != nil:
 		return d, nil, fmt.Errorf("find %s: %w", u.Device, err)
 	case !found:
-		return d, nil, fmt.Errorf("no device with the unique id %s is on this node; was it replaced?", u.UniqueID)
+		return d, nil, fmt.Errorf("no device with the unique id %s is on this node; %w", u.UniqueID, errGone)
 	case d.Err != nil:
 		return d, nil, d.Err
 	}
 	drv, err := t.Drivers.Of(d)
 	return d, drv, err
 }
+
+var errGone = errors.New("was it replaced?")
 
 // NewCatalog returns the steps of this product and of the drivers, with the given priorities by key.
 func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, error) {
@@ -89,7 +140,6 @@ func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, 
 		for _, s := range own {
 			extra = append(extra, plan.Definition{
 				Kind: plan.Kind(s.Name), Interface: name, Priority: s.Priority, Changes: s.Changes, Interruptible: !s.Changes, Deadline: s.Deadline,
-				Arguments: s.Arguments,
 			})
 		}
 	}
@@ -158,9 +208,5 @@ func call(ctx context.Context, stepper driver.Stepper, id inventory.Identity, s 
 			err = fmt.Errorf("the driver panicked: %v; report this to the author of the driver", p)
 		}
 	}()
-	c := driver.StepCall{Identity: id, Name: string(s.Kind), Arguments: map[string]string{}, Data: s.Data}
-	for _, a := range s.Arguments {
-		c.Arguments[a.Name] = a.Value
-	}
-	return stepper.RunStep(ctx, c)
+	return stepper.RunStep(ctx, driver.StepCall{Identity: id, Name: string(s.Kind), Data: s.Data})
 }

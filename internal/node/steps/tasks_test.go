@@ -73,7 +73,9 @@ func (b *bench) Find(ctx context.Context, class inventory.Class, uniqueID string
 
 func (b *bench) run(kind plan.Kind, request journal.RequestedStep, device journal.Update) *step.Returned {
 	s := step.Step{Step: plan.Step{Kind: kind, Device: device.Device}}
-	return b.tasks.Run(b.Context(), s, request, device)
+	ret, underway := b.tasks.Run(b.Context(), s, request, device)
+	assert.Nil(b, underway)
+	return ret
 }
 
 func (b *bench) fails(ret *step.Returned, message string) {
@@ -183,9 +185,9 @@ func TestVerifyFirmware(t *testing.T) {
 	b.fails(verify(named, inventory.Identity{Class: inventory.NIC, UniqueID: "nic9"}, "1.0"), "no device with the unique id nic9 is on this node")
 }
 
-// erase is a step of the simulated driver.
-func erase(change func(*drivertest.Step)) drivertest.Step {
-	s := drivertest.Step{Step: driver.Step{Name: "erase", Changes: true}}
+// scrub is a step of the simulated driver.
+func scrub(change func(*drivertest.Step)) drivertest.Step {
+	s := drivertest.Step{Step: driver.Step{Name: "scrub", Changes: true}}
 	if change != nil {
 		change(&s)
 	}
@@ -197,15 +199,14 @@ func TestStepOfADriver(t *testing.T) {
 	b := newBench(t)
 	b.add(disk, inventory.Firmware{Running: "1.0"})
 	run := func(data []byte) *step.Returned {
-		s := step.Step{Step: plan.Step{Kind: "erase", Device: "disk0"}, Data: data}
-		return b.tasks.Run(t.Context(), s, journal.RequestedStep{}, update(disk, ""))
+		s := step.Step{Step: plan.Step{Kind: "scrub", Device: "disk0"}, Data: data}
+		ret, _ := b.tasks.Run(t.Context(), s, journal.RequestedStep{}, update(disk, ""))
+		return ret
 	}
-	b.fails(run(nil), "the driver of the device does not know the step erase")
-	b.sim.Offer(erase(func(s *drivertest.Step) { s.Calls, s.Reboot = 2, true }))
+	b.fails(run(nil), "the driver of the device does not know the step scrub")
+	b.sim.Offer(scrub(func(s *drivertest.Step) { s.Calls, s.Reboot = 2, true }))
 	first := run(nil)
 	b.succeeds(first, "1 of 2 done")
-	given := plan.Step{Kind: "erase", Device: "disk0", Arguments: []plan.Argument{{Name: "passes", Value: "3"}, {Name: "level", Value: "full"}}}
-	b.succeeds(b.tasks.Run(t.Context(), step.Step{Step: given}, journal.RequestedStep{}, update(disk, "")), "1 of 2 done, level is full, passes is 3")
 	assert.True(t, first.Again)
 	last := run(first.Data)
 	b.succeeds(last, "2 of 2 done")
@@ -217,13 +218,13 @@ func TestStepOfADriver(t *testing.T) {
 		"the driver returned 4097 bytes of data for the step, the limit is 4096": func(s *drivertest.Step) { s.Padding = 4096 },
 		"the driver panicked: nil map; report this":                              func(s *drivertest.Step) { s.Panic = "nil map" },
 	} {
-		b.sim.Offer(erase(change))
+		b.sim.Offer(scrub(change))
 		b.fails(run(nil), message)
 	}
-	b.sim.Offer(erase(func(s *drivertest.Step) { s.Padding = 4095 }))
+	b.sim.Offer(scrub(func(s *drivertest.Step) { s.Padding = 4095 }))
 	b.succeeds(run(nil), "1 of 1 done")
-	b.sim.Offer(erase(func(s *drivertest.Step) {
-		s.Err = &command.Error{Argv: []string{"erase"}, Err: command.ErrStillRunning}
+	b.sim.Offer(scrub(func(s *drivertest.Step) {
+		s.Err = &command.Error{Argv: []string{"scrub"}, Err: command.ErrStillRunning}
 	}))
 	assert.Nil(t, run(nil), "a write that goes on is neither done nor failed")
 	b.sim.Remove("disk0")
@@ -236,21 +237,21 @@ func TestCatalogOfDrivers(t *testing.T) {
 	c, err := steps.NewCatalog(driver.Set{sim}, nil)
 	require.NoError(t, err, "a driver without steps is fine (R003-41)")
 	assert.Len(t, c.Enabled(), 25)
-	sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase", Changes: true, Deadline: time.Hour}})
-	c, err = steps.NewCatalog(driver.Set{sim}, map[string]int32{"sim.erase": 850, "node.verify-inventory": 990})
+	sim.Offer(drivertest.Step{Step: driver.Step{Name: "scrub", Changes: true, Deadline: time.Hour}})
+	c, err = steps.NewCatalog(driver.Set{sim}, map[string]int32{"sim.scrub": 850, "node.verify-inventory": 990})
 	require.NoError(t, err)
 	enabled := steps.Enabled(c)
 	require.Len(t, enabled, 27)
 	assert.Equal(t, v1alpha1.EnabledStep{Name: "preflight", Interface: "node", Priority: 1000}, enabled[0])
 	assert.Equal(t, "verify-inventory", enabled[1].Name)
-	assert.Contains(t, enabled, v1alpha1.EnabledStep{Name: "erase", Interface: "sim", Priority: 850})
+	assert.Contains(t, enabled, v1alpha1.EnabledStep{Name: "scrub", Interface: "sim", Priority: 850})
 	_, err = steps.NewCatalog(driver.Set{sim}, map[string]int32{"sim.flsh": 1})
 	require.ErrorContains(t, err, "load steps: priority of sim.flsh: there is no such step")
 	for _, name := range []string{"nic", "storagecontroller"} {
 		sim := drivertest.NewSimulated(name)
 		_, err = steps.NewCatalog(driver.Set{sim}, nil)
 		require.NoError(t, err, "only steps need a name of their own")
-		sim.Offer(erase(nil))
+		sim.Offer(scrub(nil))
 		_, err = steps.NewCatalog(driver.Set{sim}, nil)
 		require.ErrorContains(t, err, "driver "+name+" has the name of another interface")
 	}

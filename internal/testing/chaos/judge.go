@@ -154,7 +154,7 @@ func (j *judge) intent(e Event, kinds ...plan.Kind) *step.Step {
 func (j *judge) change(e Event) {
 	kinds := map[EventKind][]plan.Kind{
 		EventWrite: {plan.Flash, plan.Restore}, EventRevert: {plan.Restore}, EventConfigure: {plan.Configure}, EventActivate: {plan.Activate}, EventReboot: {plan.Reboot},
-		EventTask: {erase},
+		EventTask: {scrub},
 	}
 	if e.Job != nil && e.Job.Record.NeedsIntervention() {
 		j.violate("R002-27", "%s after a person was asked for", e.Kind)
@@ -308,11 +308,11 @@ func (j *judge) save(e Event) {
 		switch {
 		case n.Attempt < b.Attempt:
 			j.violate("I5", "the attempts of %s %s went from %d to %d", n.Kind, n.Device, b.Attempt, n.Attempt)
-		case n.Kind == erase && n.Interruptions > step.MaxInterruptions:
+		case n.Kind == scrub && n.Interruptions > step.MaxInterruptions:
 			j.violate("I5", "%s %s was interrupted %d times and begun again", n.Kind, n.Device, n.Interruptions)
-		case n.Kind == erase && n.Interruptions < b.Interruptions:
+		case n.Kind == scrub && n.Interruptions < b.Interruptions:
 			j.violate("I5", "the interruptions of %s %s went from %d to %d", n.Kind, n.Device, b.Interruptions, n.Interruptions)
-		case n.Writes() && n.Kind != erase && n.Attempt > limit:
+		case n.Writes() && n.Kind != scrub && n.Attempt > limit:
 			j.violate("I5", "%s %s was begun %d times", n.Kind, n.Device, n.Attempt)
 		case b.State != step.Pending && b.State != step.Running && n.State != b.State && !anew && !rejudged(b, n, was.Record, e):
 			j.violate("I5", "%s %s was %s and is %s", n.Kind, n.Device, b.State, n.State)

@@ -71,7 +71,7 @@ func (w *world) job(name string) journal.Job {
 		j.Updates = append(j.Updates, u)
 	}
 	if w.scenario.Erase {
-		return erasing(j)
+		return scrubbing(j)
 	}
 	j.Record = engine.NewRecord(catalog(), j.Updates)
 	j.Record.RollbackRequired = w.scenario.RollbackRequired

@@ -5,36 +5,37 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// erase is a step of the simulated driver, which only jobs of type Steps run: it changes a device in several rounds.
-const erase plan.Kind = "erase"
+// scrub is a step of the simulated driver, which only jobs of type Steps run: it changes a device in several rounds.
+const scrub plan.Kind = "scrub"
 
-const eraseRounds = 3
+const scrubRounds = 3
 
 // catalog holds the steps of the host.
 func catalog() plan.Catalog {
-	c, err := plan.NewCatalog(nil, plan.Definition{Kind: erase, Interface: driverName, Changes: true})
+	c, err := plan.NewCatalog(nil, plan.Definition{Kind: scrub, Interface: driverName, Changes: true})
 	if err != nil {
 		panic(err)
 	}
 	return c
 }
 
-// erasing turns a job into one that erases its devices.
-func erasing(j journal.Job) journal.Job {
+// scrubbing turns a job into one that scrubs its devices.
+func scrubbing(j journal.Job) journal.Job {
 	var targets []plan.Target
 	var touched []step.Update
 	for _, u := range j.Updates {
 		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class, Driver: driverName})
 		touched = append(touched, step.Update{Device: u.Device})
 	}
-	j.Requested = []journal.RequestedStep{{Name: string(erase)}}
-	steps, err := catalog().Requested([]plan.Request{{Name: string(erase)}}, targets)
+	j.Requested = []journal.RequestedStep{{Name: string(scrub)}}
+	steps, err := catalog().Requested([]plan.Request{{Name: string(scrub)}}, targets)
 	if err != nil {
 		panic(err)
 	}
@@ -45,8 +46,11 @@ func erasing(j journal.Job) journal.Job {
 // tasks are the steps of jobs of type Steps.
 type tasks struct{ *world }
 
+// Check implements engine.Tasks.
+func (tasks) Check(context.Context, step.Step, journal.Update) *step.Failure { return nil }
+
 // Run implements engine.Tasks.
-func (t tasks) Run(ctx context.Context, s step.Step, _ journal.RequestedStep, u journal.Update) *step.Returned {
+func (t tasks) Run(ctx context.Context, s step.Step, _ journal.RequestedStep, u journal.Update) (*step.Returned, *engine.Underway) {
 	t.point(opTask, Before, u.UniqueID)
 	d := t.device(u.UniqueID)
 	var err error
@@ -64,13 +68,13 @@ func (t tasks) Run(ctx context.Context, s step.Step, _ journal.RequestedStep, u 
 	}
 	switch rounds := len(s.Data) + 1; {
 	case errors.Is(err, command.ErrStillRunning):
-		return nil
+		return nil, nil
 	case err != nil:
 		return &step.Returned{Failure: &step.Failure{
-			Reason: step.StepFailed, Step: s.Kind, Device: s.Device, Message: fmt.Sprintf("erase %s: %v", s.Device, err),
-		}}
-	case rounds < eraseRounds:
-		return &step.Returned{Again: true, Data: make([]byte, rounds)}
+			Reason: step.StepFailed, Step: s.Kind, Device: s.Device, Message: fmt.Sprintf("scrub %s: %v", s.Device, err),
+		}}, nil
+	case rounds < scrubRounds:
+		return &step.Returned{Again: true, Data: make([]byte, rounds)}, nil
 	}
-	return &step.Returned{Message: "erased"}
+	return &step.Returned{Message: "scrubbed"}, nil
 }

@@ -59,7 +59,7 @@ func steps() []Mutant {
 		{What: "a job that was cancelled has a verdict", File: apply,
 			Old: "if a.State == Skipped || a.Failure != nil && a.Failure.Reason != Unhealthy {", New: "if a.State == Skipped {"},
 		{What: "counters begin anew with the list", File: apply,
-			Old: "s.State, s.Returned, s.Data, s.Message = Pending,", New: "s.Attempt, s.State, s.Returned, s.Data, s.Message = 0, Pending,"},
+			Old: "s.State, s.Returned, s.Message = Pending,", New: "s.Attempt, s.State, s.Returned, s.Message = 0, Pending,"},
 		{What: "the restart of a list lets go of the maintenance", File: apply,
 			Old: "if s.Kind == plan.Maintenance && s.State == Succeeded || ", New: "if "},
 		{What: "the first failure of a rollback is replaced by a later one", File: apply,

@@ -17,7 +17,8 @@ func eraseCases(t *testing.T, h Harness) []conformanceCase {
 	if !ok {
 		return nil
 	}
-	e, err := eraser.Erasure(t.Context(), h.ID)
+	id, _ := h.inspect(t)
+	e, err := eraser.Erasure(t.Context(), id)
 	require.NoError(t, err)
 	if len(e.Methods) == 0 {
 		return []conformanceCase{{"a device that does not erase refuses to", testNoErasure}}
@@ -26,6 +27,7 @@ func eraseCases(t *testing.T, h Harness) []conformanceCase {
 		{"an erasure goes on in the device and is reported to its end", testErase},
 		{"a device that erases is still known, and takes neither firmware nor another erasure", testErasing},
 		{"a method that the device does not offer begins nothing", testOtherMethod},
+		{"a device that took the place of another is not erased", testOtherDevice},
 		{"nothing is erased while firmware waits for its activation", testErasePending},
 		{"a failed erasure is reported, with the way out of it", testFailErase},
 		{"a device that does not answer reports no erasure", testErasureUnreadable},
@@ -34,14 +36,16 @@ func eraseCases(t *testing.T, h Harness) []conformanceCase {
 
 func (h Harness) erasure(t *testing.T) driver.Erasure {
 	t.Helper()
-	e, err := h.Driver.(driver.Eraser).Erasure(t.Context(), h.ID)
+	id, _ := h.inspect(t)
+	e, err := h.Driver.(driver.Eraser).Erasure(t.Context(), id)
 	require.NoError(t, err)
 	return e
 }
 
 func (h Harness) erase(t *testing.T, method driver.EraseMethod) error {
 	t.Helper()
-	return h.Driver.(driver.Eraser).Erase(t.Context(), h.ID, method)
+	id, _ := h.inspect(t)
+	return h.Driver.(driver.Eraser).Erase(t.Context(), id, method)
 }
 
 // mostReadings bounds how often an erasure of a harness is read before it ends.
@@ -69,7 +73,7 @@ func testErase(t *testing.T, h Harness) {
 	order := driver.EraseMethods()
 	assert.True(t, slices.IsSortedFunc(before.Methods, func(a, b driver.EraseMethod) int {
 		return slices.Index(order, a) - slices.Index(order, b)
-	}), "the strongest first")
+	}), "in their order")
 	for _, method := range before.Methods {
 		require.NoError(t, h.erase(t, method))
 		h.Reboot(t)
@@ -129,11 +133,22 @@ func testFailErase(t *testing.T, h Harness) {
 }
 
 func testErasureUnreadable(t *testing.T, h Harness) {
-	method := h.erasure(t).Methods[0]
+	method, eraser := h.erasure(t).Methods[0], h.Driver.(driver.Eraser)
+	id, _ := h.inspect(t)
 	h.Unreadable(t)
-	_, err := h.Driver.(driver.Eraser).Erasure(t.Context(), h.ID)
+	_, err := eraser.Erasure(t.Context(), id)
 	require.Error(t, err)
-	require.Error(t, h.erase(t, method))
+	require.Error(t, eraser.Erase(t.Context(), id, method))
+}
+
+func testOtherDevice(t *testing.T, h Harness) {
+	before, eraser := h.erasure(t), h.Driver.(driver.Eraser)
+	id, _ := h.inspect(t)
+	id.SerialNumber += "X"
+	_, err := eraser.Erasure(t.Context(), id)
+	require.Error(t, err)
+	assertRejected(t, eraser.Erase(t.Context(), id, before.Methods[0]))
+	assert.Equal(t, before, h.erasure(t))
 }
 
 func testNoErasure(t *testing.T, h Harness) {

@@ -21,11 +21,13 @@ var _ driver.Eraser = (*Simulated)(nil)
 type medium struct {
 	data    []byte
 	erasure driver.Erasure
-	// left is how many readings of the erasure it still takes.
-	left int
+	// left is how many readings of the erasure it still takes, and steps how many one takes.
+	left, steps int
 	// written says that something was written since.
 	written bool
 }
+
+var errOther = errors.New("it is another device now")
 
 // eraseSteps is how many readings an erasure takes.
 const eraseSteps = 4
@@ -33,8 +35,13 @@ const eraseSteps = 4
 // Erasable makes the device erase by the methods. It stores the data.
 func (s *Simulated) Erasable(uniqueID string, data []byte, methods ...driver.EraseMethod) {
 	s.change(uniqueID, func(d *device) {
-		d.medium = &medium{data: data, erasure: driver.Erasure{Methods: methods, Untouched: true, Report: "log: never erased"}}
+		d.medium = &medium{data: data, steps: eraseSteps, erasure: driver.Erasure{Methods: methods, Untouched: true, By: "a simulated tool", Report: "log: never erased"}}
 	})
+}
+
+// ErasesAtOnce makes the device done before anybody can ask it how far it is.
+func (s *Simulated) ErasesAtOnce(uniqueID string) {
+	s.change(uniqueID, func(d *device) { d.medium.steps = 0 })
 }
 
 // Shared makes the device one that another host may use.
@@ -87,6 +94,8 @@ func (s *Simulated) Erasure(_ context.Context, id inventory.Identity) (driver.Er
 		return driver.Erasure{}, err
 	case d.faults[Unreadable]:
 		return driver.Erasure{}, toolError("erasure", d, errSilent)
+	case id.SerialNumber != d.id.SerialNumber:
+		return driver.Erasure{}, toolError("erasure", d, errOther)
 	case d.medium == nil:
 		return driver.Erasure{}, nil
 	}
@@ -101,7 +110,7 @@ func (s *Simulated) Erasure(_ context.Context, id inventory.Identity) (driver.Er
 func (d *device) advance() {
 	m := d.medium
 	m.left--
-	m.erasure.Percent = 100 * (eraseSteps - m.left) / eraseSteps
+	m.erasure.Percent = 100 * (m.steps - m.left) / max(m.steps, 1)
 	switch {
 	case m.left > 0:
 		return
@@ -129,6 +138,8 @@ func (s *Simulated) Erase(_ context.Context, id inventory.Identity, method drive
 		return reject("%v", err)
 	case d.faults[Unreadable]:
 		return reject("%v", errSilent)
+	case id.SerialNumber != d.id.SerialNumber:
+		return reject("%v", errOther)
 	case d.busy || d.faults[BusyWrite]:
 		return toolError("erase", d, command.ErrBusy)
 	case d.medium == nil || !slices.Contains(d.medium.erasure.Methods, method):
@@ -145,7 +156,9 @@ func (s *Simulated) Erase(_ context.Context, id inventory.Identity, method drive
 	marks := map[driver.EraseMethod]uint32{driver.EraseBlock: 0xa, driver.EraseOverwrite: 0x1b, driver.EraseCrypto: 0xc}
 	m.erasure.State, m.erasure.Method, m.erasure.Report = driver.EraseRunning, method, "log: in progress"
 	m.erasure.Percent, m.erasure.Untouched, m.erasure.LeaveBy, m.erasure.Mark = 0, false, "", marks[method]
-	m.left = eraseSteps
+	if m.left = m.steps; m.left == 0 {
+		d.advance()
+	}
 	if d.faults[LostErase] {
 		return toolError("erase", d, command.ErrStillRunning)
 	}

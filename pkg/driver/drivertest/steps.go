@@ -3,7 +3,6 @@ package drivertest
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -48,8 +47,7 @@ func (s *Simulated) Steps() []driver.Step {
 	return out
 }
 
-// RunStep makes one call of a step. The data it keeps is the number of calls, in decimal, and the padding. The message ends with the
-// arguments in order of their names.
+// RunStep makes one call of a step. The data it keeps is the number of calls, in decimal, and the padding.
 func (s *Simulated) RunStep(_ context.Context, c driver.StepCall) (driver.StepResult, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,12 +74,8 @@ func (s *Simulated) RunStep(_ context.Context, c driver.StepCall) (driver.StepRe
 		}
 	}
 	done = min(done+1, calls)
-	given := ""
-	for _, name := range slices.Sorted(maps.Keys(c.Arguments)) {
-		given += fmt.Sprintf(", %s is %s", name, c.Arguments[name])
-	}
 	return driver.StepResult{
 		Data:  append([]byte(strconv.Itoa(done)), make([]byte, step.Padding)...),
-		Again: done < calls, Reboot: step.Reboot && done == calls, Message: fmt.Sprintf("%d of %d done%s", done, calls, given),
+		Again: done < calls, Reboot: step.Reboot && done == calls, Message: fmt.Sprintf("%d of %d done", done, calls),
 	}, nil
 }

@@ -19,16 +19,16 @@ func TestStepGoesOnFromWhatWasKept(t *testing.T) {
 	id := inventory.Identity{Class: inventory.Disk, UniqueID: "disk0"}
 	sim.Add(id, inventory.Firmware{Running: "1.0"})
 	assert.Empty(t, sim.Steps(), "a driver without steps brings none (R003-41)")
-	sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase", Changes: true}, Calls: 2, Reboot: true, Padding: 3})
-	require.Equal(t, []driver.Step{{Name: "erase", Changes: true}}, sim.Steps())
+	sim.Offer(drivertest.Step{Step: driver.Step{Name: "scrub", Changes: true}, Calls: 2, Reboot: true, Padding: 3})
+	require.Equal(t, []driver.Step{{Name: "scrub", Changes: true}}, sim.Steps())
 
-	first, err := sim.RunStep(t.Context(), driver.StepCall{Identity: id, Name: "erase"})
+	first, err := sim.RunStep(t.Context(), driver.StepCall{Identity: id, Name: "scrub"})
 	require.NoError(t, err)
 	assert.True(t, first.Again)
 	assert.False(t, first.Reboot)
 	assert.Len(t, first.Data, 4)
 	for range 2 {
-		last, err := sim.RunStep(t.Context(), driver.StepCall{Identity: id, Name: "erase", Data: first.Data})
+		last, err := sim.RunStep(t.Context(), driver.StepCall{Identity: id, Name: "scrub", Data: first.Data})
 		require.NoError(t, err)
 		assert.False(t, last.Again)
 		assert.True(t, last.Reboot)
@@ -38,8 +38,8 @@ func TestStepGoesOnFromWhatWasKept(t *testing.T) {
 
 	_, err = sim.RunStep(t.Context(), driver.StepCall{Identity: id, Name: "polish"})
 	require.ErrorIs(t, err, driver.ErrNotSupported)
-	sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase"}, Err: errors.New("the drive refused")})
-	_, err = sim.RunStep(t.Context(), driver.StepCall{Identity: id, Name: "erase"})
+	sim.Offer(drivertest.Step{Step: driver.Step{Name: "scrub"}, Err: errors.New("the drive refused")})
+	_, err = sim.RunStep(t.Context(), driver.StepCall{Identity: id, Name: "scrub"})
 	require.ErrorContains(t, err, "the drive refused")
 	assert.Len(t, sim.Steps(), 1)
 }

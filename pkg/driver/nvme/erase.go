@@ -19,10 +19,13 @@ var actions = map[driver.EraseMethod]admin.SanitizeAction{
 // Erasure reads Identify Controller and, where the drive can be sanitized, its Sanitize Status log.
 func (d *Driver) Erasure(ctx context.Context, id inventory.Identity) (driver.Erasure, error) {
 	c, _, err := d.read(ctx, id)
+	if err == nil {
+		err = c.isDrive(id)
+	}
 	if err != nil {
 		return driver.Erasure{}, err
 	}
-	e := driver.Erasure{Methods: c.Sanitize, Shared: c.Shared}
+	e := driver.Erasure{Methods: c.Sanitize, Shared: c.Shared, By: "NVMe sanitize"}
 	if len(c.Sanitize) == 0 {
 		e.Otherwise = c.Format
 		return e, nil
@@ -47,6 +50,9 @@ func (d *Driver) Erasure(ctx context.Context, id inventory.Identity) (driver.Era
 	case admin.SanitizeFailed:
 		e.State, e.Report = driver.EraseFailed, "log 81h: failed"
 		e.LeaveBy = "nvme sanitize " + device(id) + " --sanact=1"
+		if !log.UnrestrictedExit() { // only another sanitize ends it, which a person is to begin
+			e.LeaveBy = fmt.Sprintf("nvme sanitize %s --sanact=%d --ause", device(id), actions[c.Sanitize[0]])
+		}
 	}
 	return e, nil
 }
@@ -54,6 +60,9 @@ func (d *Driver) Erasure(ctx context.Context, id inventory.Identity) (driver.Era
 // Erase sends one Sanitize command.
 func (d *Driver) Erase(ctx context.Context, id inventory.Identity, method driver.EraseMethod) error {
 	c, _, err := d.read(ctx, id)
+	if err == nil {
+		err = c.isDrive(id)
+	}
 	if err == nil && !slices.Contains(c.Sanitize, method) {
 		err = fmt.Errorf("the drive offers no sanitize by %s: %w", method, driver.ErrNotSupported)
 	}
@@ -76,8 +85,18 @@ func (d *Driver) Erase(ctx context.Context, id inventory.Identity, method driver
 		return notErased("the drive is being sanitized already, which this job did not begin")
 	case admin.NeedsControllerReset, admin.NeedsConventionalReset, admin.NeedsSubsystemReset:
 		return notErased("the drive holds firmware that waits for its activation, and is not sanitized before; reboot the node, or activate it otherwise")
+	case admin.InvalidOpcode, admin.InvalidField, admin.WriteProtected, admin.SanitizeProhibited:
+		return notErased("the drive answered %s", a.status)
 	}
-	return notErased("the drive answered %s", a.status)
+	return fmt.Errorf("sanitize %s: the drive answered %s", device(id), a.status)
+}
+
+// isDrive returns an error where the kernel gave the name of the drive to another one.
+func (c controller) isDrive(id inventory.Identity) error {
+	if c.Serial != id.SerialNumber || c.Model != id.Model {
+		return fmt.Errorf("%s is another drive now, %s with the serial number %q", device(id), c.Model, c.Serial)
+	}
+	return nil
 }
 
 func notErased(format string, args ...any) error {

@@ -365,6 +365,8 @@ func FuzzParseSanitizeLog(f *testing.F) {
 
 // What the drive answers says whether it has begun.
 func TestEveryAnswerToASanitizeHasItsConsequence(t *testing.T) {
+	id := id
+	id.Model, id.SerialNumber = "SAMSUNG MZQL23T8HCLS-00A07", "S64HNE0T000000"
 	for text, c := range map[string]struct {
 		rejected bool
 		says     string
@@ -393,6 +395,9 @@ func TestEveryAnswerToASanitizeHasItsConsequence(t *testing.T) {
 	runner := newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.3-qemu.json").runner(t)
 	require.ErrorContains(t, New(runner).Erase(t.Context(), id, driver.EraseOverwrite), "offers no sanitize by Overwrite")
 	assert.NotContains(t, strings.Join(runner.Lines(), " "), "nvme sanitize", "nothing weaker, and nothing at all")
+	id.Model = "SAMSUNG MZQL27T6HBLA-00A07"
+	require.ErrorContains(t, New(runner).Erase(t.Context(), id, driver.EraseBlock), "/dev/nvme0 is another drive now, SAMSUNG MZQL23T8HCLS-00A07")
+	assert.NotContains(t, strings.Join(runner.Lines(), " "), "nvme sanitize")
 }
 
 func FuzzParsePowerOnHours(f *testing.F) {

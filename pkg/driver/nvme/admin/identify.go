@@ -153,6 +153,14 @@ const (
 	SanitizeInProgress Status = 0x01d
 )
 
+// Statuses by which a drive refuses Sanitize before it has begun (figures 96 and 97).
+const (
+	InvalidOpcode      Status = 0x001
+	InvalidField       Status = 0x002
+	WriteProtected     Status = 0x020
+	SanitizeProhibited Status = 0x123
+)
+
 // Statuses by which this machine's kernel, not the drive, ends commands while it resets or reconnects a controller.
 const (
 	NoPath        Status = 0x370
@@ -167,8 +175,8 @@ func CleanStatus(raw uint64) Status { return Status(raw & 0x7ff) }
 
 var statusTexts = map[Status]string{
 	Success:                "success",
-	0x001:                  "invalid opcode",
-	0x002:                  "invalid field",
+	InvalidOpcode:          "invalid opcode",
+	InvalidField:           "invalid field",
 	0x004:                  "data transfer error",
 	0x006:                  "internal error",
 	0x007:                  "aborted",
@@ -183,7 +191,8 @@ var statusTexts = map[Status]string{
 	OverlappingRange:       "overlapping range",
 	FailedSanitize:         "sanitize failed",
 	SanitizeInProgress:     "sanitize in progress",
-	0x123:                  "sanitize prohibited while persistent memory is enabled",
+	WriteProtected:         "namespace is write protected",
+	SanitizeProhibited:     "sanitize prohibited while persistent memory is enabled",
 	NoPath:                 "no path to the drive",
 	AbortedByHost:          "aborted by this machine",
 }

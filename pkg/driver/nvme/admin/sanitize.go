@@ -64,6 +64,9 @@ type SanitizeLog struct {
 // Action is that of the most recent Sanitize.
 func (l SanitizeLog) Action() SanitizeAction { return SanitizeAction(l.Command & sanitizeActions) }
 
+// UnrestrictedExit reports whether the most recent Sanitize, where it failed, can be left without another one.
+func (l SanitizeLog) UnrestrictedExit() bool { return l.Command&allowUnrestrictedExit != 0 }
+
 // Bits of SSTAT.
 const (
 	sanitizeStates   = 7

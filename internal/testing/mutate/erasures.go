@@ -1,0 +1,27 @@
+package mutate
+
+// erasures are defects in what is erased, how often, and what is said of it.
+func erasures() []Mutant {
+	const decide, samples, use = "internal/node/erase/erase.go", "internal/node/erase/sample.go", "pkg/host/volume.go"
+	tests := []string{"internal/node/steps"}
+	const run = "Eras|Drive|Samples"
+	return []Mutant{
+		{What: "any drive of that name is erased", File: decide, Packages: tests, Run: run, Old: "named == \"\" || named != strings.TrimSpace(d.SerialNumber)", New: "named == \"\""},
+		{What: "a drive that another host may use is erased", File: decide, Packages: tests, Run: run, Old: "case has.Shared:", New: "case has.Shared && has.Percent > 0:"},
+		{What: "a drive is erased by another method than was asked for", File: decide, Packages: tests, Run: run,
+			Old: "case !slices.Contains(has.Methods, asked):", New: "case !slices.Contains(has.Methods, asked) && len(has.Methods) == 0:"},
+		{What: "a drive that is not known to have begun is told again", File: decide, Packages: tests, Run: run, Old: "\treturn true, true\n}", New: "\treturn false, false\n}"},
+		{What: "a drive that was told is told again after a crash", File: decide, Packages: tests, Run: run, Old: "attempt > k.Attempt+1:", New: "attempt > k.Attempt+100:"},
+		{What: "a drive that is used by now is erased", File: decide, Packages: tests, Run: run,
+			Old: "volumes, err := e.Disks.Claim(ctx, d.Identity) // nobody", New: "volumes, err := e.Disks.Volumes(ctx, d.Identity) // nobody"},
+		{What: "a drive that says it is done is believed", File: samples, Packages: tests, Run: run, Old: "if bytes.Equal(old, hash(block)) {", New: "if bytes.Equal(old, nil) {"},
+		{What: "firmware that waits is lost with the erasure", File: decide, Packages: tests, Run: run, Old: "fw != nil && fw.Pending()", New: "fw == nil && fw.Pending()"},
+		{What: "what a drive was told is forgotten when the steps begin again", File: "pkg/step/apply.go", Packages: tests, Run: run, Old: "if s.Kind != plan.Erase {", New: "if s.Kind != plan.Flash {"},
+		{What: "a drive that takes long is given up", File: "pkg/step/record.go", Packages: tests, Run: run, Old: "s.State == Running && !s.Lasting && ", New: "s.State == Running && "},
+		{What: "a drive in use is erased", File: use, Packages: []string{"pkg/host"}, Run: "Claim|Volume", Old: "if err == nil && len(by) == 0 {", New: "if err == nil && len(by) < 100 {"},
+		{What: "a drive is erased though the job was cancelled", File: "pkg/step/cancel.go", Packages: tests, Run: run, Old: "d.s.Kind == plan.Erase && !d.s.Lasting", New: "d.s.Kind == plan.Flash && !d.s.Lasting"},
+		{What: "a drive that never ends cannot be given up", File: "pkg/step/host.go", Packages: tests, Run: run, Old: "case ret == nil && d.s.Lasting && d.notAgain():", New: "case ret == nil && !d.s.Lasting && d.notAgain():"},
+		{What: "a drive that is listed late is given up", File: "internal/node/engine/act.go", Packages: tests, Run: run, Old: "case now-*x.gone >= x.limits().Read:", New: "case now >= *x.gone:"},
+		{What: "a manifest that is applied again erases again", File: "internal/node/job/decide.go", Packages: []string{"internal/node/job"}, Run: "SameName", Old: "if len(f.erased) > 0 {", New: "if len(f.erased) > 9 {"},
+	}
+}

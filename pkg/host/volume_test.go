@@ -1,0 +1,181 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs/sysfstest"
+)
+
+// driveSize is what the drive sda stores, in bytes.
+const driveSize = 1 << 20
+
+// spare is a machine with a drive sda with two partitions, which nothing uses, beside the drive sdb with its system.
+func spare(t require.TestingT) blocks {
+	m := blocks{sysfstest.NewMachine()}
+	m.disk("sda", "sg0", "0:0:0:0", "8:0", "sda1", "sda2")
+	m.disk("sdb", "sg1", "0:0:1:0", "8:160", "sdb1")
+	m.File("sys/devices/pci0000:00/0000:00:01.0/0000:18:00.0/host0/target0:0:0/0:0:0:0/block/sda/size", "2048")
+	m.mounts("28 1 8:161 / / rw - ext4 /dev/sdb1 rw\n26 28 0:23 / /proc rw - proc none rw")
+	return m
+}
+
+// claim writes the machine to a directory, whose files stand for its devices, and claims a drive.
+func claim(t require.TestingT, dir string, m blocks, node string) ([]host.Volume, error) {
+	for name, f := range m.MapFS {
+		path := filepath.Join(dir, name)
+		if f.Mode.IsDir() {
+			require.NoError(t, os.MkdirAll(path, 0o755))
+			continue
+		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		if f.Mode&fs.ModeSymlink != 0 {
+			require.NoError(t, os.Symlink(string(f.Data), path))
+			continue
+		}
+		require.NoError(t, os.WriteFile(path, f.Data, 0o600))
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "dev"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "dev/sda"), bytes.Repeat([]byte("sda "), driveSize/4), 0o600))
+	h, err := host.New(host.Config{FS: sysfs.DirFS(dir)})
+	require.NoError(t, err)
+	return h.Claim(context.Background(), inventory.Identity{Class: inventory.Disk, Node: node, UniqueID: "naa.sda"})
+}
+
+// uses are what keeps a drive from being claimed, by what is said of it.
+var uses = map[string]func(blocks){
+	"sda1 is mounted on /data": func(m blocks) { m.add("29 28 8:1 / /data rw - ext4 /dev/sda1 rw") },
+	"sda is mounted on /whole": func(m blocks) { m.add("29 28 8:0 / /whole rw - xfs /dev/sda rw") },
+	"/var/lib/etcd is on it":   func(m blocks) { m.add("29 28 8:2 / /var/lib/etcd rw - ext4 /dev/sda2 rw") },
+	"sda2 is swap space":       func(m blocks) { m.File("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 8 0 -2") },
+	"md0 is made of it":        func(m blocks) { m.array("md0", "9:0", nil, "sda1", "sdb1") },
+	"dm-0 vg-data is made of it": func(m blocks) {
+		m.over("dm-0", "253:0", map[string]string{"dm/name": "vg-data", "dm/uuid": "LVM-x"}, "sda2")
+	},
+	"dm-1 luks is made of it": func(m blocks) {
+		m.over("dm-1", "253:1", map[string]string{"dm/name": "luks", "dm/uuid": "CRYPT-LUKS2-x"}, "sda")
+	},
+	"bcache0 is made of it":      func(m blocks) { m.over("bcache0", "252:0", nil, "sda") },
+	"loop0 is made of /dev/sda1": func(m blocks) { m.loop("/dev/sda1") },
+	"dd (process 77) has it open": func(m blocks) {
+		m.File("proc/77/comm", "dd")
+		m.to("proc/77/fd/3", "/dev/sda")
+	},
+	"/dev/sda is given to other machines over NVMe": func(m blocks) {
+		m.Files("sys/kernel/config/nvmet/subsystems/nqn/namespaces/1", map[string]string{"device_path": "/dev/sda", "enable": "1"})
+	},
+	"/dev/sda2 is given to other machines over SCSI": func(m blocks) {
+		m.File("sys/kernel/config/target/core/fileio_0/data/udev_path", "/dev/sda2")
+	},
+}
+
+func (m blocks) add(mount string) {
+	m.mounts(strings.TrimSpace(string(m.MapFS["proc/1/mountinfo"].Data)) + "\n" + mount)
+}
+
+func TestClaimOfADriveThatNothingUses(t *testing.T) {
+	m := spare(t)
+	m.Files("sys/kernel/config/nvmet/subsystems/nqn/namespaces/1", map[string]string{"device_path": "/dev/sda", "enable": "0"})
+	m.File("sys/kernel/config/target/core/alua/lu_gps/default/members", "")
+	m.File("proc/77/comm", "dd")
+	m.to("proc/77/fd/3", "/dev/sdb")
+	m.to("proc/77/fd/4", "socket:[1]")
+	volumes, err := claim(t, t.TempDir(), m, "sda")
+	require.NoError(t, err)
+	require.Len(t, volumes, 1)
+	v := volumes[0]
+	defer v.Close()
+	assert.Equal(t, "sda", v.Name)
+	assert.Equal(t, int64(driveSize), v.Size)
+	assert.Equal(t, "naa.sda", v.ID)
+	b := make([]byte, 8)
+	_, err = v.ReadAt(b, 4096)
+	require.NoError(t, err)
+	assert.Equal(t, "sda sda ", string(b))
+}
+
+func TestClaimIsRefusedWhereADriveIsUsed(t *testing.T) {
+	for says, use := range uses {
+		t.Run(says, func(t *testing.T) {
+			m := spare(t)
+			use(m)
+			_, err := claim(t, t.TempDir(), m, "sda")
+			var used *host.InUseError
+			require.ErrorAs(t, err, &used)
+			assert.Contains(t, used.By, says)
+			assert.False(t, used.Pods)
+		})
+	}
+}
+
+func TestNoUseHidesAnother(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := spare(t)
+		for _, says := range rapid.SliceOfNDistinct(rapid.SampledFrom(slices.Sorted(maps.Keys(uses))), 1, len(uses), rapid.ID[string]).Draw(t, "uses") {
+			uses[says](m)
+		}
+		dir, err := os.MkdirTemp("", "")
+		require.NoError(t, err)
+		defer os.RemoveAll(dir)
+		_, err = claim(t, dir, m, "sda")
+		require.ErrorAs(t, err, new(*host.InUseError))
+	})
+}
+
+// What pods use ends with the drain, as long as it is all.
+func TestClaimSaysWherePodsAloneUseADrive(t *testing.T) {
+	pods := func(m blocks) {
+		m.add("30 28 8:1 / /var/lib/kubelet/pods/1/volumes/kubernetes.io~local-volume/data rw - ext4 /dev/sda1 rw")
+		m.File("proc/78/comm", "mysqld")
+		m.File("proc/78/cgroup", "0::/kubepods.slice/pod1.slice/cri-1.scope")
+		m.to("proc/78/fd/3", "/dev/sda1")
+	}
+	m := spare(t)
+	pods(m)
+	_, err := claim(t, t.TempDir(), m, "sda")
+	var used *host.InUseError
+	require.ErrorAs(t, err, &used)
+	assert.True(t, used.Pods)
+	assert.Len(t, used.By, 2)
+	for says, use := range uses {
+		m := spare(t)
+		use(m)
+		pods(m)
+		_, err := claim(t, t.TempDir(), m, "sda")
+		require.ErrorAs(t, err, &used)
+		assert.False(t, used.Pods, says)
+	}
+}
+
+// What a drive holds is not what uses it: the data of a Ceph OSD that does not run is what is to go.
+func TestClaimOfADriveWithOldData(t *testing.T) {
+	m := spare(t)
+	m.File("run/udev/data/b8:0", "E:ID_FS_TYPE=ceph_bluestore")
+	volumes, err := claim(t, t.TempDir(), m, "sda")
+	require.NoError(t, err)
+	require.NoError(t, volumes[0].Close())
+}
+
+func TestClaimOfWhatCannotBeSeenIsRefused(t *testing.T) {
+	m := spare(t)
+	m.Files("sys/kernel/config/nvmet/subsystems/nqn/namespaces/1", map[string]string{"device_path": "/dev/disk/by-id/x", "enable": "1"})
+	_, err := claim(t, t.TempDir(), m, "sda")
+	require.ErrorContains(t, err, "it cannot be told whether the drive is in use")
+	assert.NotErrorAs(t, err, new(*host.InUseError))
+	_, err = claim(t, t.TempDir(), spare(t), "sdz")
+	require.Error(t, err)
+}
