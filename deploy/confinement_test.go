@@ -230,6 +230,14 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 	return out
 }
 
+// erases has a policy erase drives.
+func erases(p *v1alpha1.CleaningPolicy) {
+	p.Name, p.Spec.Consent, p.Spec.When = "erases", "erases", []v1alpha1.CleaningTime{v1alpha1.CleaningOutOfService}
+	p.Spec.Steps = []v1alpha1.CleaningStep{{Name: "erase", Priority: new(int32(1)), Expect: []v1alpha1.ExpectedDevices{
+		{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: v1alpha1.AnyVendor}, Count: new(int32(1))},
+	}}}
+}
+
 // erasing is a job that erases a drive.
 func erasing(name string) *v1alpha1.FirmwareJob {
 	return changed(job("node-a"), func(j *v1alpha1.FirmwareJob) {
@@ -976,11 +984,18 @@ func (i *installation) attempts() []attempt {
 		{"job-editor", "restore firmware", admitted(create(changed(byPerson(v1alpha1.JobTypeRestore), func(j *v1alpha1.FirmwareJob) { j.Name = "restore" }))), ""},
 		{"job-editor", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), ""},
 		// R003-43: data is erased by those alone who have that right.
-		{"job-editor", "erase a drive", create(erasing("erases")), "takes the verb erase"},
-		{"admin", "erase a drive", create(erasing("erases")), "takes the verb erase"},
+		{"job-editor", "erase a drive", create(erasing("erases")), "takes the verb erase on it"},
+		{"admin", "erase a drive", create(erasing("erases")), "takes the verb erase on it"},
 		{"operator", "erase a drive", create(erasing("erases")), "only of type Update"},
 		{"eraser", "erase a drive", create(erasing("erases")), ""},
 		{"person", "erase a drive", create(erasing("erases-too")), ""},
+		{"operator", "erase by a policy", create(changed(erasing("by-policy"), func(j *v1alpha1.FirmwareJob) {
+			j.Spec.Task.CleaningPolicyRef = &v1alpha1.CleaningPolicyReference{Name: "erases"}
+		})), ""},
+		{"cleaning-editor", "have a policy erase", create(changed(cleaning(), erases)), "takes the verb erase on it"},
+		{"cleaning-editor", "have a policy erase later", patch(cleaning(), `{"spec":{"when":["OutOfService"],"consent":"storage","steps":[{"name":"erase","priority":1,"expect":[{"selector":{"class":"Disk","vendor":"any"},"count":1}]}]}}`), "takes the verb erase on it"},
+		{"person", "have a policy erase", create(changed(cleaning(), erases)), ""},
+		{"operator", "count the nodes of a policy that erases", status(changed(cleaning(), erases), `{"nodes":{"selected":1,"clean":0,"failed":0}}`), ""},
 		{"pin-editor", "restore firmware", create(byPerson(v1alpha1.JobTypeRestore)), noVerb},
 		{"viewer", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), noVerb},
 		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), onlyLabel},

@@ -1,7 +1,6 @@
 package v1alpha1
 
 import (
-	"cmp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +49,11 @@ type CleaningPolicySpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	When []CleaningTime `json:"when,omitempty"`
+	// consent to erase what the steps name: the name of this policy. Required with a step erase, and not allowed without one. Written by the user.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Consent string `json:"consent,omitempty"`
 	// steps that run, the highest priority first. The node is out of service from before the first one until after the last one. From 1 to
 	// 32. Written by the user.
 	// +required
@@ -62,10 +66,12 @@ type CleaningPolicySpec struct {
 }
 
 // CleaningStep is a step of a cleaning policy, which runs on every device of the node that it applies to.
-// +kubebuilder:validation:XValidation:rule="has(self.expect) == (self.name == 'verify-inventory')",message="expect is required for the step verify-inventory and not allowed for any other",fieldPath=".expect"
-// +kubebuilder:validation:XValidation:rule="self.name != 'erase'",message="a cleaning policy erases no drive: a person does so with a FirmwareJob of type Steps that names the drive",fieldPath=".name"
+// +kubebuilder:validation:XValidation:rule="has(self.expect) == (self.name in ['verify-inventory', 'erase'])",message="expect is required for the steps verify-inventory and erase and not allowed for any other",fieldPath=".expect"
+// +kubebuilder:validation:XValidation:rule="self.name != 'erase' || !has(self.expect) || self.expect.all(e, e.selector.class == 'Disk' && e.count > 0)",message="erase is for drives: each class must be Disk, and each count more than 0",fieldPath=".expect"
+// +kubebuilder:validation:XValidation:rule="!has(self.arguments) || !(self.name in ['verify-inventory', 'verify-firmware', 'reset-bios-settings'])",message="this step takes no arguments",fieldPath=".arguments"
+// +kubebuilder:validation:XValidation:rule="self.name != 'erase' || !has(self.arguments) || self.arguments.all(a, a.name == 'method' && a.value in ['Crypto', 'Block', 'Overwrite'])",message="erase takes the argument method, which is Crypto, Block or Overwrite",fieldPath=".arguments"
 type CleaningStep struct {
-	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, or one that a driver provides.
+	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, erase, or one that a driver provides.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -76,12 +82,25 @@ type CleaningStep struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Priority *int32 `json:"priority,omitempty"`
-	// expect is what verify-inventory compares the node with. At most 64.
+	// expect is what verify-inventory compares the node with, or names the drives that erase erases: all that one of its selectors selects, and none
+	// where the number is another one. At most 64.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Expect []ExpectedDevices `json:"expect,omitempty"`
+	// arguments of the step, by name; at most 16. Erase takes a method: Crypto, Block or Overwrite, absent for the first of these that each drive offers.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Arguments []StepArgument `json:"arguments,omitempty"`
+	// deadline is the time without progress after which the job says that the step is stalled, which ends nothing. From 1m to 168h.
+	// Absent: that of the step.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="deadline must be a duration from 1m to 168h, such as 12h"
+	Deadline Duration `json:"deadline,omitempty"`
 }
 
 // CleaningPolicyStatus is written by the operator.
@@ -116,6 +135,8 @@ type CleaningNodes struct {
 
 // CleaningPolicy says which steps prove a node that is new, and which leave one clean that goes out of service.
 //
+// +kubebuilder:validation:XValidation:rule="self.spec.steps.exists(s, s.name == 'erase') ? has(self.spec.consent) && self.spec.consent == self.metadata.name : !has(self.spec.consent)",message="consent must be the name of this policy where a step erases drives, and absent where none does",fieldPath=".spec.consent"
+// +kubebuilder:validation:XValidation:rule="!self.spec.steps.exists(s, s.name == 'erase') || !('NewNode' in self.spec.when)",message="a policy that erases drives is for OutOfService alone: a node that registers again would lose its data",fieldPath=".spec.when"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=clp,categories=firmware
@@ -147,23 +168,6 @@ type CleaningPolicyList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CleaningPolicy `json:"items"`
-}
-
-// Requested are the steps of the policy in the order they run, as a FirmwareJob has them. Those with the priority 0 are not among them.
-func (p *CleaningPolicy) Requested() []RequestedStep {
-	priority := func(s CleaningStep) int32 {
-		if s.Priority == nil {
-			return 0
-		}
-		return *s.Priority
-	}
-	steps := slices.DeleteFunc(slices.Clone(p.Spec.Steps), func(s CleaningStep) bool { return priority(s) == 0 })
-	slices.SortStableFunc(steps, func(a, b CleaningStep) int { return cmp.Compare(priority(b), priority(a)) })
-	var out []RequestedStep
-	for _, s := range steps {
-		out = append(out, RequestedStep{Name: s.Name, Expect: s.Expect})
-	}
-	return out
 }
 
 // Runs reports whether the policy has steps for that time.

@@ -70,11 +70,11 @@ type JobTask struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=128
 	Devices []TaskDevice `json:"devices,omitempty"`
-	// steps of a Steps job, in the order they run, at most 32.
+	// steps of a Steps job, in the order they run, at most 128.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:MaxItems=128
 	Steps []RequestedStep `json:"steps,omitempty"`
 	// cleaningPolicyRef names the CleaningPolicy whose steps these are, all of them and in its order; the node is out of service while they run.
 	// The daemon runs them only while that policy has them so, selects the node, and the node is out of service or new. Absent in a job that a

@@ -25,7 +25,18 @@ func validCleaning() *v1alpha1.CleaningPolicy {
 }
 
 func TestCleaningPolicyValidation(t *testing.T) {
-	const expect = "expect is required for the step verify-inventory and not allowed for any other"
+	const (
+		expect  = "expect is required for the steps verify-inventory and erase and not allowed for any other"
+		consent = "consent must be the name of this policy where a step erases drives, and absent where none does"
+	)
+	erases := func(change func(*v1alpha1.CleaningPolicy, *v1alpha1.CleaningStep)) func(*v1alpha1.CleaningPolicy) {
+		return func(o *v1alpha1.CleaningPolicy) {
+			o.Spec.Consent, o.Spec.When = o.Name, o.Spec.When[1:]
+			s := &o.Spec.Steps[1]
+			s.Name, s.Expect, s.Deadline, s.Arguments = "erase", o.Spec.Steps[0].Expect, "12h", []v1alpha1.StepArgument{{Name: "method", Value: "Crypto"}}
+			change(o, s)
+		}
+	}
 	step := func(change func(*v1alpha1.CleaningStep)) func(*v1alpha1.CleaningPolicy) {
 		return func(o *v1alpha1.CleaningPolicy) { change(&o.Spec.Steps[1]) }
 	}
@@ -64,15 +75,35 @@ func TestCleaningPolicyValidation(t *testing.T) {
 		{name: "an inventory without what to expect", change: func(o *v1alpha1.CleaningPolicy) { o.Spec.Steps[0].Expect = nil }, field: "spec.steps[0].expect", message: expect},
 		{name: "firmware with what to expect", change: func(o *v1alpha1.CleaningPolicy) { o.Spec.Steps[1].Expect = o.Spec.Steps[0].Expect },
 			field: "spec.steps[1].expect", message: expect},
-		{name: "an erasure", change: step(func(s *v1alpha1.CleaningStep) { s.Name = "erase" }),
-			field: "spec.steps[1].name", message: "a cleaning policy erases no drive: a person does so with a FirmwareJob of type Steps that names the drive"},
+		{name: "an erasure", change: erases(func(*v1alpha1.CleaningPolicy, *v1alpha1.CleaningStep) {})},
+		{name: "an erasure that nobody consented to", change: erases(func(o *v1alpha1.CleaningPolicy, _ *v1alpha1.CleaningStep) { o.Spec.Consent = "" }),
+			field: "spec.consent", message: consent},
+		{name: "an erasure by the consent to another policy", change: erases(func(o *v1alpha1.CleaningPolicy, _ *v1alpha1.CleaningStep) { o.Spec.Consent = "other" }),
+			field: "spec.consent", message: consent},
+		{name: "consent to nothing", change: func(o *v1alpha1.CleaningPolicy) { o.Spec.Consent = o.Name }, field: "spec.consent", message: consent},
+		{name: "an erasure of new nodes", change: erases(func(o *v1alpha1.CleaningPolicy, _ *v1alpha1.CleaningStep) { o.Spec.When[0] = v1alpha1.CleaningNewNode }),
+			field: "spec.when", message: "a policy that erases drives is for OutOfService alone: a node that registers again would lose its data"},
+		{name: "an erasure of whatever there is", change: erases(func(_ *v1alpha1.CleaningPolicy, s *v1alpha1.CleaningStep) { s.Expect = nil }),
+			field: "spec.steps[1].expect", message: expect},
+		{name: "an erasure of nothing", change: erases(func(_ *v1alpha1.CleaningPolicy, s *v1alpha1.CleaningStep) {
+			s.Expect = []v1alpha1.ExpectedDevices{{Selector: s.Expect[0].Selector, Count: new(int32(0))}}
+		}), field: "spec.steps[1].expect", message: "erase is for drives: each class must be Disk, and each count more than 0"},
+		{name: "an erasure of adapters", change: erases(func(_ *v1alpha1.CleaningPolicy, s *v1alpha1.CleaningStep) {
+			s.Expect = []v1alpha1.ExpectedDevices{{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Count: new(int32(1))}}
+		}), field: "spec.steps[1].expect", message: "erase is for drives: each class must be Disk, and each count more than 0"},
+		{name: "an erasure by another method", change: erases(func(_ *v1alpha1.CleaningPolicy, s *v1alpha1.CleaningStep) { s.Arguments[0].Value = "Format" }),
+			field: "spec.steps[1].arguments", message: "erase takes the argument method, which is Crypto, Block or Overwrite"},
+		{name: "an erasure of a serial number", change: erases(func(_ *v1alpha1.CleaningPolicy, s *v1alpha1.CleaningStep) { s.Arguments[0].Name = "serialNumber" }),
+			field: "spec.steps[1].arguments", message: "erase takes the argument method, which is Crypto, Block or Overwrite"},
+		{name: "an argument for the inventory", change: func(o *v1alpha1.CleaningPolicy) {
+			o.Spec.Steps[0].Arguments = []v1alpha1.StepArgument{{Name: "level", Value: "full"}}
+		}, field: "spec.steps[0].arguments", message: "this step takes no arguments"},
+		{name: "no time at all", change: step(func(s *v1alpha1.CleaningStep) { s.Deadline = "1s" }), field: "spec.steps[1].deadline", message: "deadline must be a duration from 1m to 168h, such as 12h"},
 	})
 }
 
-func TestStepsOfAPolicyAreInOrder(t *testing.T) {
+func TestTimesOfAPolicy(t *testing.T) {
 	p := validCleaning()
-	p.Spec.Steps = append(p.Spec.Steps, v1alpha1.CleaningStep{Name: "off", Priority: new(int32(0))}, v1alpha1.CleaningStep{Name: "first", Priority: new(int32(31))})
-	assert.Equal(t, []v1alpha1.RequestedStep{{Name: "first"}, {Name: "verify-inventory", Expect: p.Spec.Steps[0].Expect}, {Name: "verify-firmware"}}, p.Requested())
 	assert.True(t, p.Runs(v1alpha1.CleaningNewNode))
 	p.Spec.When = p.Spec.When[1:]
 	assert.False(t, p.Runs(v1alpha1.CleaningNewNode))

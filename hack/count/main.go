@@ -42,11 +42,11 @@ func main() {
 
 // count reads the Go files of a checkout.
 func count(tree fs.FS) ([]figure, error) {
-	fields := figure{name: "fields", most: 472}
+	fields := figure{name: "fields", most: 476}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 77950}
+	product := figure{name: "product", most: 78000}
 	world := figure{name: "testWorld", most: 32850}
-	tests := figure{name: "tests", most: 102250}
+	tests := figure{name: "tests", most: 102500}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -15,9 +15,9 @@ import (
 )
 
 // Refusal says why the steps of a job that names a CleaningPolicy must not run, that nothing was done, and what to do; empty where they may.
-// Policy, node and firmware are nil where there is none. The daemon asks before the first step: an operator that was taken over makes any job, but
+// Policy, node and firmware are nil where there is none, and devices are those of the node. The daemon asks before the first step: an operator that was taken over makes any job, but
 // it can write none of what is decided by here, the policy, the node's spec.service and the taint of a new node.
-func Refusal(job *v1alpha1.FirmwareJob, policy *v1alpha1.CleaningPolicy, node *corev1.Node, firmware *v1alpha1.NodeFirmware) string {
+func Refusal(job *v1alpha1.FirmwareJob, policy *v1alpha1.CleaningPolicy, node *corev1.Node, firmware *v1alpha1.NodeFirmware, devices []v1alpha1.NodeDevice) string {
 	name := fmt.Sprintf("CleaningPolicy %q", job.Spec.Task.CleaningPolicyRef.Name)
 	refuse := func(todo, format string, args ...any) string {
 		return fmt.Sprintf(format, args...) + "; nothing was done. " + todo
@@ -39,7 +39,11 @@ func Refusal(job *v1alpha1.FirmwareJob, policy *v1alpha1.CleaningPolicy, node *c
 	case !selector.Matches(labels.Set(node.Labels)):
 		return refuse("Correct its spec.nodeSelector or the labels of the Node", "%s does not select node %s", name, node.Name)
 	}
-	if why := differs(job.Spec.Task.Steps, policy.Requested()); why != "" {
+	now, err := Steps(policy, devices)
+	if err != nil {
+		return refuse("Correct it, or the devices of the node", "%s is not for the devices of this node: %v", name, err)
+	}
+	if why := differs(job.Spec.Task.Steps, now); why != "" {
 		return refuse("A new job takes the steps that the policy has now", "the steps of the job are not those of %s: %s", name, why)
 	}
 	if !slices.ContainsFunc(policy.Spec.When, func(t v1alpha1.CleaningTime) bool { return isTime(t, node, firmware) }) {
@@ -96,6 +100,9 @@ func times(policy *v1alpha1.CleaningPolicy) string {
 	return strings.Join(out, " or ")
 }
 
+// every is what a step without a device is for.
+const every = "every device"
+
 // differs says how the steps of a job differ from those that the policy has now; empty where they do not.
 func differs(job, now []v1alpha1.RequestedStep) string {
 	same := func(a, b v1alpha1.RequestedStep) bool { return a.Name == b.Name }
@@ -105,7 +112,7 @@ func differs(job, now []v1alpha1.RequestedStep) string {
 	for i := range job {
 		switch {
 		case job[i].Device != now[i].Device:
-			return fmt.Sprintf("the job does %s on %s only", job[i].Name, job[i].Device)
+			return fmt.Sprintf("the job has %s for %s, and the policy for %s", job[i].Name, cmp.Or(job[i].Device, every), cmp.Or(now[i].Device, every))
 		case !equality.Semantic.DeepEqual(job[i], now[i]):
 			return "the policy has other arguments, another deadline or other expected devices for " + job[i].Name
 		}

@@ -1,9 +1,12 @@
 package cleaning_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,6 +25,7 @@ type facts struct {
 	policy   *v1alpha1.CleaningPolicy
 	node     *corev1.Node
 	firmware *v1alpha1.NodeFirmware
+	devices  []v1alpha1.NodeDevice
 }
 
 func newFacts() *facts {
@@ -40,6 +44,26 @@ func newFacts() *facts {
 		}},
 		node:     &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"pool": "storage"}}},
 		firmware: &v1alpha1.NodeFirmware{Spec: v1alpha1.NodeFirmwareSpec{Service: v1alpha1.NodeOutOfService}},
+	}
+}
+
+// erases has the policy erase the two drives of the vendor, and the job do so.
+func (f *facts) erases() {
+	for _, d := range []struct{ name, vendor string }{{"n1-disk-b", "144d"}, {"n1-disk-a", "144d"}, {"n1-disk-c", "1c5c"}} {
+		o := v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: d.name}}
+		o.Status.Class, o.Status.Vendor, o.Status.SerialNumber = v1alpha1.ClassDisk, d.vendor, strings.TrimPrefix(d.name, "n1-disk-")
+		f.devices = append(f.devices, o)
+	}
+	f.policy.Spec.Consent, f.policy.Spec.When = "storage", []v1alpha1.CleaningTime{v1alpha1.CleaningOutOfService}
+	method := v1alpha1.StepArgument{Name: "method", Value: "Block"}
+	f.policy.Spec.Steps = []v1alpha1.CleaningStep{{
+		Name: "erase", Priority: new(int32(5)), Expect: disks(2), Deadline: "12h", Arguments: []v1alpha1.StepArgument{method},
+	}}
+	f.job.Spec.Task.Steps = nil
+	for _, serial := range []string{"a", "b"} {
+		f.job.Spec.Task.Steps = append(f.job.Spec.Task.Steps, v1alpha1.RequestedStep{
+			Name: "erase", Device: "n1-disk-" + serial, Deadline: "12h", Arguments: []v1alpha1.StepArgument{{Name: "serialNumber", Value: serial}, method},
+		})
 	}
 }
 
@@ -94,7 +118,7 @@ func TestStepsRunOnlyWhereThePolicySaysSo(t *testing.T) {
 		}, `the steps of the job are not those of CleaningPolicy "storage": the job has verify-inventory, verify-firmware, and the policy has none` +
 			nothing + "A new job takes the steps that the policy has now"},
 		"one device only": {func(f *facts) { f.job.Spec.Task.Steps[1].Device = "n1-disk" },
-			`the steps of the job are not those of CleaningPolicy "storage": the job does verify-firmware on n1-disk only` + nothing +
+			`the steps of the job are not those of CleaningPolicy "storage": the job has verify-firmware for n1-disk, and the policy for every device` + nothing +
 				"A new job takes the steps that the policy has now"},
 		"another number": {func(f *facts) { f.job.Spec.Task.Steps[0].Expect = disks(7) },
 			`the steps of the job are not those of CleaningPolicy "storage": the policy has other arguments, another deadline or other expected devices for verify-inventory` + nothing +
@@ -102,6 +126,19 @@ func TestStepsRunOnlyWhereThePolicySaysSo(t *testing.T) {
 		"nothing expected": {func(f *facts) { f.job.Spec.Task.Steps[0].Expect = nil },
 			`the steps of the job are not those of CleaningPolicy "storage": the policy has other arguments, another deadline or other expected devices for verify-inventory` + nothing +
 				"A new job takes the steps that the policy has now"},
+		"another drive": {func(f *facts) { f.erases(); f.job.Spec.Task.Steps[0].Device = "n1-disk-c" },
+			`the steps of the job are not those of CleaningPolicy "storage": the job has erase for n1-disk-c, and the policy for n1-disk-a` + nothing +
+				"A new job takes the steps that the policy has now"},
+		"another serial number": {func(f *facts) { f.erases(); f.job.Spec.Task.Steps[0].Arguments[0].Value = "c" },
+			`the steps of the job are not those of CleaningPolicy "storage": the policy has other arguments, another deadline or other expected devices for erase` + nothing +
+				"A new job takes the steps that the policy has now"},
+		"a drive fewer by now": {func(f *facts) { f.erases(); f.devices = f.devices[1:] },
+			`CleaningPolicy "storage" is not for the devices of this node: expect[0] of its step erase names 2 drives, and the node has 1 such` + nothing +
+				"Correct it, or the devices of the node"},
+		"consent that was taken back": {func(f *facts) { f.erases(); f.policy.Spec.Consent = "" },
+			`CleaningPolicy "storage" is not for the devices of this node: it erases drives, and its spec.consent is "" instead of its own name` + nothing +
+				"Correct it, or the devices of the node"},
+		"drives": {change: (*facts).erases},
 		"in service": {func(f *facts) { f.firmware.Spec.Service = v1alpha1.NodeInService },
 			`the steps of CleaningPolicy "storage" are for a node that bears the taint nodefirmware.io/unverified or is OutOfService, and node n1 is not such` + nothing +
 				"To have them run, set spec.service of NodeFirmware n1 to OutOfService"},
@@ -126,7 +163,54 @@ func TestStepsRunOnlyWhereThePolicySaysSo(t *testing.T) {
 			if c.change != nil {
 				c.change(f)
 			}
-			assert.Equal(t, c.want, cleaning.Refusal(&f.job, f.policy, f.node, f.firmware))
+			assert.Equal(t, c.want, cleaning.Refusal(&f.job, f.policy, f.node, f.firmware, f.devices))
 		})
+	}
+}
+
+func TestStepsOfAPolicyAreInOrder(t *testing.T) {
+	f := newFacts()
+	steps, err := cleaning.Steps(f.policy, nil)
+	require.NoError(t, err)
+	assert.Equal(t, f.job.Spec.Task.Steps, steps)
+}
+
+// R003-43: a policy erases the drives that it names, and none where the node is not as it says.
+func TestAPolicyErasesTheDrivesThatItNames(t *testing.T) {
+	f := newFacts()
+	f.erases()
+	verify := v1alpha1.CleaningStep{Name: "verify-firmware", Priority: new(int32(1))}
+	f.policy.Spec.Steps = append(f.policy.Spec.Steps, verify)
+	steps, err := cleaning.Steps(f.policy, f.devices)
+	require.NoError(t, err)
+	assert.Equal(t, append(f.job.Spec.Task.Steps, v1alpha1.RequestedStep{Name: "verify-firmware"}), steps)
+	erase := &f.policy.Spec.Steps[0]
+	erase.Expect = append(disks(2), v1alpha1.ExpectedDevices{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: "any", SerialNumbers: []string{"a"}}, Count: new(int32(1))})
+	steps, err = cleaning.Steps(f.policy, f.devices)
+	require.NoError(t, err)
+	assert.Len(t, steps, 3, "a drive that two selectors select is erased once")
+
+	for want, change := range map[string]func(*facts){
+		"expect[0] of its step erase names 3 drives, and the node has 2 such":       func(f *facts) { f.policy.Spec.Steps[0].Expect = disks(3) },
+		"expect[0] of its step erase names 2 drives, and the node has 0 such":       func(f *facts) { f.devices = nil },
+		"expect[0] of its step erase names 0 drives, and the node has 0 such":       func(f *facts) { f.devices, f.policy.Spec.Steps[0].Expect = nil, disks(0) },
+		"it names drive n1-disk-b to erase, which has no serial number":             func(f *facts) { f.devices[0].Status.SerialNumber = "" },
+		"its step erase names no drive":                                             func(f *facts) { f.policy.Spec.Steps[0].Expect = nil },
+		`it erases drives, and its spec.consent is "other" instead of its own name`: func(f *facts) { f.policy.Spec.Consent = "other" },
+		"it has 200 steps for this node, and at most 128 fit into a job": func(f *facts) {
+			f.devices, f.policy.Spec.Steps[0].Expect = nil, disks(200)
+			for i := range 200 {
+				o := v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("d", i)}}
+				o.Status.Class, o.Status.Vendor, o.Status.SerialNumber = v1alpha1.ClassDisk, "144d", fmt.Sprint(i)
+				f.devices = append(f.devices, o)
+			}
+		},
+	} {
+		f := newFacts()
+		f.erases()
+		change(f)
+		steps, err := cleaning.Steps(f.policy, f.devices)
+		require.EqualError(t, err, want)
+		assert.Empty(t, steps)
 	}
 }

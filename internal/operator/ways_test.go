@@ -756,6 +756,8 @@ func (s subject) pins(vendor string) {
 // machine reports that the node is a machine with that serial number.
 func (s subject) machine(serial string) {
 	s.t.Helper()
+	o := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
+	s.eventually("the NodeFirmware is there", func() bool { return s.get(o) })
 	require.NoError(s.t, fieldset.ApplyNode(s.t.Context(), s.env.Client, s.name, v1alpha1.NodeFirmwareStatus{
 		LastScanTime: ptr.To(metav1.Now()), Machine: &v1alpha1.Machine{Vendor: "Lenovo", Model: "7X21", SerialNumber: serial},
 	}))

@@ -31,6 +31,8 @@ type CleaningFacts struct {
 	Invalid []string
 	// Paused says that the only one is, and Off that it has switched off all its steps.
 	Paused, Off bool
+	// Unfit says why the only one has no steps for the devices of the node; empty where it has.
+	Unfit string
 	// HeldBy is the failed job of another kind that holds the node, so that no step begins; empty for none.
 	HeldBy string
 	// Job runs the steps of the only one; nil before it was made.
@@ -73,6 +75,10 @@ func (f *CleaningFacts) condition() Condition {
 		return Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
 			"Every step of CleaningPolicy %s has the priority 0, so the node is not cleaned. It gets no new work. To have one run: %s  To return it: %s",
 			f.Policies[0], wayout.Edit("clp", f.Policies[0]), wayout.Serve(f.Node))}
+	case f.Unfit != "":
+		return Condition{Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoMatch, Message: fmt.Sprintf(
+			"CleaningPolicy %s is not for the devices of the node, so nothing was erased and no step ran: %s To correct it: %s  To return the node to service as it is: %s",
+			f.Policies[0], sentence(f.Unfit), wayout.Edit("clp", f.Policies[0]), wayout.ServeAsItIs(f.Node))}
 	case f.HeldBy != "":
 		return Condition{Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNodeBusy, Message: fmt.Sprintf(
 			"The steps of CleaningPolicy %s begin once job %s, which failed, holds the node no more. To release it: %s", f.Policies[0], f.HeldBy, wayout.Request("nfw", f.Node, "release"))}

@@ -55,7 +55,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("cleaning").
 		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(firmwareChanged)).
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(nodeChanged)).
-		Watches(&v1alpha1.NodeDevice{}, handler.EnqueueRequestsFromMapFunc(r.toNewNode), builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.NodeDevice{}, handler.EnqueueRequestsFromMapFunc(r.toOutOfService), builder.WithPredicates(deviceChanged)).
 		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(ofPolicy), builder.WithPredicates(jobChanged)).
 		Watches(&v1alpha1.CleaningPolicy{}, handler.EnqueueRequestsFromMapFunc(r.toConcerned), builder.WithPredicates(policyChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
@@ -100,14 +100,15 @@ func ofPolicy(ctx context.Context, o client.Object) []reconcile.Request {
 	return watch.ToNode(ctx, o)
 }
 
-// toNewNode is the node of a device, where it is new: nothing follows for another one.
-func (r *Reconciler) toNewNode(ctx context.Context, o client.Object) []reconcile.Request {
+// toOutOfService is the node of a device, where it is new or out of service: nothing follows for another one.
+func (r *Reconciler) toOutOfService(ctx context.Context, o client.Object) []reconcile.Request {
 	d, is := o.(*v1alpha1.NodeDevice)
 	if !is {
 		return nil
 	}
 	var n corev1.Node
-	if err := r.client.Get(ctx, client.ObjectKey{Name: d.Spec.NodeName}, &n); err != nil || taint(&n, v1alpha1.UnverifiedTaint) == nil {
+	if err := r.client.Get(ctx, client.ObjectKey{Name: d.Spec.NodeName}, &n); err != nil ||
+		taint(&n, v1alpha1.UnverifiedTaint) == nil && taint(&n, v1alpha1.OutOfServiceTaint) == nil {
 		return nil // a Node that is not known yet brings itself
 	}
 	return watch.Requests(n.Name)

@@ -27,7 +27,7 @@ type facts struct {
 	// node and firmware are nil where there is none.
 	node     *corev1.Node
 	firmware *v1alpha1.NodeFirmware
-	// devices of the node, where it is new, and unassigned the first one that does not have yet what templates and pins say, where the node waits
+	// devices of the node, where it is new or out of service, and unassigned the first one that does not have yet what templates and pins say, where the node waits
 	// for nothing else.
 	devices    []v1alpha1.NodeDevice
 	unassigned string
@@ -142,15 +142,15 @@ func (d *decision) run(f facts, when v1alpha1.CleaningTime, occasion string) {
 	if len(d.clean.Policies) != 1 {
 		return
 	}
-	steps := policy.Requested()
-	d.clean.Paused, d.clean.Off = policy.Spec.State == v1alpha1.CleaningPaused, len(steps) == 0
+	steps, unfit := cleaning.Steps(policy, f.devices)
+	d.clean.Paused, d.clean.Off = policy.Spec.State == v1alpha1.CleaningPaused, unfit == nil && len(steps) == 0
 	if d.clean.Paused || d.clean.Off {
 		return
 	}
 	retry := desired.Retry(f.firmware)
 	for i := range f.jobs {
 		j := &f.jobs[i]
-		isOfThis := j.Name == jobName(f.node.Name, policy.Name, steps, occasion, plan.Clearance(ptr.Deref(j.Spec.Task.Request, "")))
+		isOfThis := unfit == nil && j.Name == jobName(f.node.Name, policy.Name, steps, occasion, plan.Clearance(ptr.Deref(j.Spec.Task.Request, "")))
 		switch {
 		case !j.Ended() && (isOfThis || j.Status.StartTime != nil), isOfThis && !j.Failed():
 			d.clean.Job = j
@@ -160,6 +160,10 @@ func (d *decision) run(f facts, when v1alpha1.CleaningTime, occasion string) {
 		}
 	}
 	if d.clean.Job != nil {
+		return
+	}
+	if unfit != nil {
+		d.clean.Unfit = unfit.Error()
 		return
 	}
 	// A job of another kind that failed keeps the node: the steps would run below its hold, and not end it.

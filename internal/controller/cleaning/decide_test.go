@@ -189,6 +189,9 @@ func TestWhatANodeWaitsFor(t *testing.T) {
 		"out, running, and the policy is edited":        {facts: world(since("s"), queued(started), func(f *facts) { f.policies[1].Spec.Steps = f.policies[1].Spec.Steps[:1] }), says: "False Progressing"},
 		"out, succeeded before the taint went":          {facts: world(isOut, over, says(metav1.ConditionTrue, "Succeeded"), func(f *facts) { f.now = now.Add(time.Second) }), says: "False Pending", job: true},
 		"out, succeeded in an earlier stay":             {facts: world(since("s"), over, func(f *facts) { f.node.Spec.Taints[0].Value = "t" }), says: "False Pending", job: true},
+		"out, and its drives are to be erased":          {facts: world(isOut, erases(2)), says: "False Pending", job: true},
+		"out, with another number of drives":            {facts: world(isOut, erases(3)), says: "False NoMatch"},
+		"out, being erased, and one is pulled":          {facts: world(erases(2), since("s"), queued(started), func(f *facts) { f.devices = f.devices[:1] }), says: "False Progressing"},
 		"out and new":                                   {facts: world(isNew, isOut), says: "False Pending", job: true},
 		"out, in a cluster that another pool has":       {facts: world(isOut, func(f *facts) { f.node.Labels = nil }), says: "Unknown NoMatch"},
 	} {
@@ -200,6 +203,29 @@ func TestWhatANodeWaitsFor(t *testing.T) {
 			assert.Equal(t, c.facts.firmware.Spec.Service == v1alpha1.NodeOutOfService, d.stay != "", "the taint is there as long as the node is out")
 		})
 	}
+}
+
+// erases has the policy erase so many drives of a node with two.
+func erases(n int32) func(*facts) {
+	return func(f *facts) {
+		f.devices = nil
+		for _, serial := range []string{"a", "b"} {
+			d := device("n1-disk-"+serial, metav1.ConditionTrue)
+			d.Status.Class, d.Status.SerialNumber = v1alpha1.ClassDisk, serial
+			f.devices = append(f.devices, d)
+		}
+		f.policies[1].Spec.Consent, f.policies[1].Spec.Steps = "storage", []v1alpha1.CleaningStep{{Name: "erase", Priority: ptr.To[int32](1), Expect: []v1alpha1.ExpectedDevices{
+			{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: v1alpha1.AnyVendor}, Count: &n},
+		}}}
+	}
+}
+
+// R003-43: the job names each drive and its serial number.
+func TestTheJobNamesTheDrivesThatThePolicyErases(t *testing.T) {
+	named := func(serial string) v1alpha1.RequestedStep {
+		return v1alpha1.RequestedStep{Name: "erase", Device: "n1-disk-" + serial, Arguments: []v1alpha1.StepArgument{{Name: "serialNumber", Value: serial}}}
+	}
+	assert.Equal(t, []v1alpha1.RequestedStep{named("a"), named("b")}, decide(world(since("s"), erases(2))).job.Spec.Task.Steps)
 }
 
 // R003-9, R003-10: the steps run in the order of their priority, and those with the priority 0 not at all.

@@ -46,7 +46,8 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return f, fmt.Errorf("list rollout policies: %w", err)
 	}
 	f.healthyFor = schedule.SettingsOf(rollouts.Items, n.Labels).HealthyFor
-	if taint(f.node, v1alpha1.UnverifiedTaint) == nil {
+	isNew := taint(f.node, v1alpha1.UnverifiedTaint) != nil
+	if !isNew && f.firmware.Spec.Service != v1alpha1.NodeOutOfService {
 		return f, nil
 	}
 	var devices v1alpha1.NodeDeviceList
@@ -54,7 +55,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return f, fmt.Errorf("list devices of node %s: %w", name, err)
 	}
 	f.devices = devices.Items
-	if f.waits() != nil { // the look at all templates is the dearest, and hundreds of nodes may wait for their updates at once
+	if !isNew || f.waits() != nil { // the look at all templates is the dearest, and hundreds of nodes may wait for their updates at once
 		return f, nil
 	}
 	var err error

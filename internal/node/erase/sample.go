@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -82,7 +83,7 @@ func read(v host.Volume, at int64) ([]byte, error) {
 	block := make([]byte, blockSize)
 	n, err := v.ReadAt(block, at)
 	if n < len(block) {
-		if err == nil || err == io.EOF {
+		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, fmt.Errorf("read %s at byte %d: %w", v.Name, at, err)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/cleaning"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -82,9 +83,11 @@ func (c *cleaned) change(o client.Object, edit func()) {
 // plan makes the job of the operator, with the steps as the policy has them now.
 func (c *cleaned) plan(name string) {
 	c.T.Helper()
+	steps, err := cleaning.Steps(c.policy, nil)
+	require.NoError(c.T, err)
 	require.NoError(c.T, c.env.Client.Create(c.T.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
 		NodeName: nodeName, Task: v1alpha1.JobTask{
-			Type: v1alpha1.JobTypeSteps, Steps: c.policy.Requested(), HealthyFor: "0s",
+			Type: v1alpha1.JobTypeSteps, Steps: steps, HealthyFor: "0s",
 			CleaningPolicyRef: &v1alpha1.CleaningPolicyReference{Name: c.policy.Name},
 		},
 	}}))

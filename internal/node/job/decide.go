@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -109,7 +110,7 @@ func refusal(f state) *step.Failure {
 		if f.object.Spec.Task.CleaningPolicyRef == nil {
 			return nil
 		}
-		if why := cleaning.Refusal(f.object, f.cleaning.policy, f.cleaning.node, f.cleaning.firmware); why != "" {
+		if why := cleaning.Refusal(f.object, f.cleaning.policy, f.cleaning.node, f.cleaning.firmware, slices.Collect(maps.Values(f.devices))); why != "" {
 			return &step.Failure{Reason: step.JobRejected, Step: plan.Preflight, Message: why}
 		}
 		return nil

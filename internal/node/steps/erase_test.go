@@ -391,7 +391,7 @@ func TestDriveThatDisappearsIsWaitedFor(t *testing.T) {
 	}
 }
 
-// cancels cancels the job in its life.
+// cancels has a person cancel the job in its life.
 func (d *drive) cancels(force bool) {
 	d.engine.Cancel("uid-j", engine.Cancellation{Reason: "cancelled by a person", Force: force})
 }

@@ -2,14 +2,17 @@ package lab
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -24,20 +27,8 @@ func TestErase(t *testing.T) {
 	s := l.scene(t, 0)
 	const key, owner = "nvme0", "the data of the last owner. "
 	data := bytes.Repeat([]byte(owner), 1<<20/len(owner))
-	disk, err := os.OpenFile(s.node.Machine.Disk(key), os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = disk.WriteAt(data, 0)
-	require.NoError(t, err)
-	require.NoError(t, disk.Close())
-	held := func() bool {
-		f, err := os.Open(s.node.Machine.Disk(key))
-		require.NoError(t, err)
-		defer f.Close()
-		is := make([]byte, len(data))
-		_, err = f.ReadAt(is, 0)
-		require.NoError(t, err)
-		return bytes.Contains(is, []byte(owner))
-	}
+	s.stores(key, data)
+	held := func() bool { return s.holds(key, owner) }
 	erasures := func() (n int) {
 		ops, err := s.node.Machine.Operations()
 		require.NoError(t, err)
@@ -98,6 +89,92 @@ func TestErase(t *testing.T) {
 		return apierrors.IsNotFound(l.admin.Get(t.Context(), client.ObjectKeyFromObject(job), &v1alpha1.FirmwareJob{}))
 	})
 	erase("handover", drive.Status.SerialNumber)
-	eventually(t, "the manifest that is applied again is refused", func() bool { return s.condition(v1alpha1.ConditionFailed) == v1alpha1.ReasonJobRejected })
+	eventually(t, "the manifest that is applied again is refused", func() bool { return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonJobRejected })
 	assert.Equal(t, 1, erasures())
+}
+
+// stores has a drive of the node store the data.
+func (s *scene) stores(key string, data []byte) {
+	s.t.Helper()
+	disk, err := os.OpenFile(s.node.Machine.Disk(key), os.O_WRONLY, 0)
+	require.NoError(s.t, err)
+	_, err = disk.WriteAt(data, 0)
+	require.NoError(s.t, err)
+	require.NoError(s.t, disk.Close())
+}
+
+// holds reports whether the beginning of what a drive of the node stores has the text in it.
+func (s *scene) holds(key, text string) bool {
+	s.t.Helper()
+	disk, err := os.Open(s.node.Machine.Disk(key))
+	require.NoError(s.t, err)
+	defer disk.Close()
+	is := make([]byte, 1<<20)
+	_, err = disk.ReadAt(is, 0)
+	require.NoError(s.t, err)
+	return bytes.Contains(is, []byte(text))
+}
+
+// R003-43, R003-53: a node that leaves service has the drives erased that its policy names, once a person consented in it. While the policy names
+// another number of drives than the node has, nothing is erased, and the node says why.
+func TestANodeLeavesErased(t *testing.T) {
+	t.Parallel()
+	l := startLab(t, 1)
+	s := l.scene(t, 0)
+	spec, err := s.node.Machine.Spec()
+	require.NoError(t, err)
+	const owner = "the data of the last owner. "
+	var serials []string
+	for _, d := range spec.NVMe {
+		serials = append(serials, d.Serial)
+		s.stores(d.Key, bytes.Repeat([]byte(owner), 1<<20/len(owner)))
+	}
+	eventually(t, "the drives are discovered", func() bool {
+		var devices v1alpha1.NodeDeviceList
+		require.NoError(t, l.admin.List(t.Context(), &devices, client.MatchingFields{"spec.nodeName": s.node.Name}))
+		n := 0
+		for _, d := range devices.Items {
+			if slices.Contains(serials, d.Status.SerialNumber) {
+				n++
+			}
+		}
+		return n == len(serials) && l.admin.Get(t.Context(), client.ObjectKey{Name: s.node.Name}, &v1alpha1.NodeFirmware{}) == nil
+	})
+	clean := func() string {
+		n := &v1alpha1.NodeFirmware{}
+		if l.admin.Get(t.Context(), client.ObjectKey{Name: s.node.Name}, n) != nil {
+			return ""
+		}
+		if c := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionClean); c != nil {
+			return string(c.Status) + " " + c.Reason + " " + c.Message
+		}
+		return ""
+	}
+	all := int32(len(serials)) //nolint:gosec // a handful
+	drives := []v1alpha1.ExpectedDevices{{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: v1alpha1.AnyVendor, SerialNumbers: serials}, Count: new(all + 1)}}
+	p := &v1alpha1.CleaningPolicy{ObjectMeta: metav1.ObjectMeta{Name: "handover"}, Spec: v1alpha1.CleaningPolicySpec{
+		NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/hostname": s.node.Name}},
+		When:         []v1alpha1.CleaningTime{v1alpha1.CleaningOutOfService}, Consent: "handover",
+		Steps: []v1alpha1.CleaningStep{{Name: "erase", Priority: new(int32(1)), Expect: drives, Arguments: []v1alpha1.StepArgument{{Name: "method", Value: "Block"}}}},
+	}}
+	require.NoError(t, l.admin.Create(t.Context(), p))
+	s.patchNode(func(n *v1alpha1.NodeFirmware) { n.Spec.Service = v1alpha1.NodeOutOfService })
+	eventually(t, "the node has another number of drives", func() bool { return strings.HasPrefix(clean(), "False "+v1alpha1.ReasonNoMatch) })
+	assert.Contains(t, clean(), fmt.Sprintf("names %d drives, and the node has %d such", all+1, all))
+	assert.Nil(t, s.job())
+	require.NoError(t, l.admin.Get(t.Context(), client.ObjectKeyFromObject(p), p))
+	p.Spec.Steps[0].Expect[0].Count = &all
+	require.NoError(t, l.admin.Update(t.Context(), p))
+	eventually(t, "the node is clean", func() bool { return strings.HasPrefix(clean(), "True "+v1alpha1.ReasonSucceeded) })
+	for _, d := range spec.NVMe {
+		assert.False(t, s.holds(d.Key, owner), d.Key)
+	}
+	erased := 0
+	for _, st := range s.job().Status.Steps {
+		if st.Name == "erase" {
+			erased++
+			assert.Contains(t, st.Message, "none is as it was")
+		}
+	}
+	assert.Equal(t, len(serials), erased)
 }
