@@ -20,10 +20,8 @@ const MaxSteps = 128
 // not among them. An erasure is one step for each drive that the policy names. The error says, for people, why there are none: nothing is erased
 // where a person has not consented, or where the node has another number of such drives than the policy names.
 func Steps(policy *v1alpha1.CleaningPolicy, devices []v1alpha1.NodeDevice) ([]v1alpha1.RequestedStep, error) {
-	steps := slices.DeleteFunc(slices.Clone(policy.Spec.Steps), func(s v1alpha1.CleaningStep) bool { return ptr.Deref(s.Priority, 0) == 0 })
-	slices.SortStableFunc(steps, func(a, b v1alpha1.CleaningStep) int { return cmp.Compare(*b.Priority, *a.Priority) })
 	var out []v1alpha1.RequestedStep
-	for _, s := range steps {
+	for _, s := range Enabled(policy) {
 		if s.Name != string(plan.Erase) {
 			out = append(out, v1alpha1.RequestedStep{Name: s.Name, Expect: s.Expect, Arguments: s.Arguments, Deadline: s.Deadline})
 			continue
@@ -44,6 +42,16 @@ func Steps(policy *v1alpha1.CleaningPolicy, devices []v1alpha1.NodeDevice) ([]v1
 		return nil, fmt.Errorf("it has %d steps for this node, and at most %d fit into a job", len(out), MaxSteps)
 	}
 	return out, nil
+}
+
+// Enabled are the steps of the policy itself, in the order they run, without their priorities.
+func Enabled(policy *v1alpha1.CleaningPolicy) []v1alpha1.CleaningStep {
+	steps := slices.DeleteFunc(slices.Clone(policy.Spec.Steps), func(s v1alpha1.CleaningStep) bool { return ptr.Deref(s.Priority, 0) == 0 })
+	slices.SortStableFunc(steps, func(a, b v1alpha1.CleaningStep) int { return cmp.Compare(*b.Priority, *a.Priority) })
+	for i := range steps {
+		steps[i].Priority = nil
+	}
+	return steps
 }
 
 // drivesOf are the drives that the step names, in order of name.

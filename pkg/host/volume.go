@@ -88,7 +88,7 @@ func (h *Host) volumes(ctx context.Context, id inventory.Identity, open func(sta
 	if !isDrive(id) {
 		return nil, fmt.Errorf("%s is no drive of this machine", id.UniqueID)
 	}
-	got, err := attempt(ctx, h, blockDevices, func(context.Context) (r result) {
+	got, err := attempt(ctx, h, "users of drives", func(context.Context) (r result) {
 		s := stack{fsys: h.cfg.FS, holding: true}
 		var devices []sysfs.BlockDevice
 		if r.err = s.read(); r.err == nil {

@@ -50,6 +50,8 @@ type Facts struct {
 	Kexec bool
 	// Expired says that the job's deadline for the first write has passed.
 	Expired bool
+	// Unasked says that it is not known whether a person cancelled the job while this process did not run.
+	Unasked bool
 }
 
 // Isolation is the state of a host that cannot ask the API server.

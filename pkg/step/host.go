@@ -179,7 +179,12 @@ func (d decider) task() Action {
 		begin = d.write
 	}
 	dev, ret := d.f.Devices[d.s.Device], d.s.Returned
+	mayTell := d.s.Kind == plan.Erase && !d.s.Lasting && len(d.s.Data) > 0
 	switch {
+	case mayTell && d.f.Cancel == nil && d.f.Unasked && (d.fresh() || ret != nil && ret.Again):
+		return d.await("it is not known yet whether the job was cancelled meanwhile, so the drive is not told to erase itself")
+	case mayTell && d.f.Cancel == nil && d.f.Maintenance == MaintenanceUnknown && (d.fresh() || ret != nil && ret.Again):
+		return d.await("it is not known whether the node is still out of service, so the drive is not told to erase itself")
 	case d.s.Device != "" && dev.WriteRunning:
 		return d.await(dev.busy())
 	case d.fresh() && d.s.interrupted() && d.s.Interruptions >= MaxInterruptions:
@@ -187,7 +192,7 @@ func (d decider) task() Action {
 			"check the daemon's log and the host, then request the step again", d.s.Interruptions+1)
 	case d.fresh():
 		return begin()
-	case ret == nil && d.s.Lasting && d.notAgain(): // it is only followed
+	case ret == nil && (d.s.Lasting || mayTell) && d.notAgain(): // it is only followed, or asked whether it has begun
 		return d.endRounds()
 	case ret == nil:
 		return d.poll("")

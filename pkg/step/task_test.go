@@ -214,3 +214,37 @@ func TestOneRebootForAllSteps(t *testing.T) {
 		})
 	}
 }
+
+// R003-43: a drive is told to erase itself only where a person is known not to have cancelled that and the node is known to be out of service; and who
+// waits for a drive that does not answer can give it up, with its name.
+func TestDriveIsToldOnlyWhereItIsKnownThatItMayBe(t *testing.T) {
+	sampled := until(taskJob(t, plan.Request{Name: "erase", Device: "disk", Arguments: []plan.Argument{{Name: "serialNumber", Value: "S1"}}}), plan.Erase)
+	i := sampled.Current()
+	sampled = apply(sampled, ready)
+	sampled = step.Report(sampled, i, step.Returned{Data: []byte("samples"), Again: true})
+	told := apply(sampled, ready)
+	for name, c := range map[string]struct {
+		record step.Record
+		facts  func(*step.Facts)
+		verb   step.Verb
+		says   string
+	}{
+		"known":                      {sampled, func(*step.Facts) {}, step.Begin, ""},
+		"not asked":                  {sampled, func(f *step.Facts) { f.Unasked = true }, step.Await, "whether the job was cancelled meanwhile"},
+		"not asked since a restart":  {sampled, func(f *step.Facts) { f.Unasked, f.Interrupted = true, true }, step.Await, "whether the job was cancelled meanwhile"},
+		"maintenance unknown":        {sampled, func(f *step.Facts) { f.Maintenance = step.MaintenanceUnknown }, step.Await, "whether the node is still out of service"},
+		"cancelled":                  {sampled, func(f *step.Facts) { f.Cancel = new("stop") }, step.Settle, "cancelled, and nothing was erased: stop"},
+		"told, and not known to be":  {told, func(*step.Facts) {}, step.Poll, ""},
+		"told, and cancelled":        {told, func(f *step.Facts) { f.Cancel = new("stop") }, step.Poll, ""},
+		"told, cancelled, by force":  {told, func(f *step.Facts) { f.Cancel, f.CancelForce = new("stop"), true }, step.Settle, "these drives may be erasing themselves, which nothing stops, and are NOT proven erased: disk"},
+		"told, and without a window": {told, func(f *step.Facts) { f.Interrupted, f.Maintenance = true, step.MaintenanceNone }, step.Settle, "NOT proven erased: disk"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := ready
+			c.facts(&f)
+			a := next(c.record, f)
+			assert.Equal(t, c.verb, a.Verb, "%+v", a)
+			assert.Contains(t, a.Message, c.says)
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -150,8 +151,10 @@ func (d *decision) run(f facts, when v1alpha1.CleaningTime, occasion string) {
 	retry := desired.Retry(f.firmware)
 	for i := range f.jobs {
 		j := &f.jobs[i]
-		isOfThis := unfit == nil && j.Name == jobName(f.node.Name, policy.Name, steps, occasion, plan.Clearance(ptr.Deref(j.Spec.Task.Request, "")))
+		isOfThis := j.Name == jobName(f.node.Name, policy, occasion, plan.Clearance(ptr.Deref(j.Spec.Task.Request, "")))
 		switch {
+		case isOfThis && !j.Ended() && j.Status.StartTime == nil && !j.Admitted() && !equality.Semantic.DeepEqual(j.Spec.Task.Steps, steps):
+			// the devices are others by now, and it is withdrawn
 		case !j.Ended() && (isOfThis || j.Status.StartTime != nil), isOfThis && !j.Failed():
 			d.clean.Job = j
 			return // one that runs ends first, though it was made under what the policy said before
@@ -172,7 +175,7 @@ func (d *decision) run(f facts, when v1alpha1.CleaningTime, occasion string) {
 		return
 	}
 	d.job = &v1alpha1.FirmwareJob{
-		ObjectMeta: metav1.ObjectMeta{Name: jobName(f.node.Name, policy.Name, steps, occasion, retry), Finalizers: []string{v1alpha1.JobFinalizer}},
+		ObjectMeta: metav1.ObjectMeta{Name: jobName(f.node.Name, policy, occasion, retry), Finalizers: []string{v1alpha1.JobFinalizer}},
 		Spec: v1alpha1.FirmwareJobSpec{NodeName: f.node.Name, Task: v1alpha1.JobTask{
 			Type: v1alpha1.JobTypeSteps, Steps: steps, CleaningPolicyRef: &v1alpha1.CleaningPolicyReference{Name: policy.Name}, Request: retry.InForce(),
 			HealthyFor: f.healthyFor,
@@ -180,10 +183,11 @@ func (d *decision) run(f facts, when v1alpha1.CleaningTime, occasion string) {
 	}
 }
 
-// jobName is the same for the same steps on the same occasion under the same request to retry, so that they run once.
-func jobName(node, policy string, steps []v1alpha1.RequestedStep, occasion string, retry plan.Clearance) string {
-	work, _ := json.Marshal(steps) // it has nothing that cannot be written
-	return due.JobName(node, occasion, strings.Join([]string{policy, string(work), string(retry)}, "\n"))
+// jobName is the same for the same steps of the policy on the same occasion under the same request to retry, so that they run once, whichever devices
+// the node has meanwhile.
+func jobName(node string, policy *v1alpha1.CleaningPolicy, occasion string, retry plan.Clearance) string {
+	work, _ := json.Marshal(cleaning.Enabled(policy)) // it has nothing that cannot be written
+	return due.JobName(node, occasion, strings.Join([]string{policy.Name, string(work), string(retry)}, "\n"))
 }
 
 // waits says what a new node waits for before its steps run; nil for nothing.

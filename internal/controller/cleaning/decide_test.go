@@ -134,6 +134,7 @@ func TestWhatANodeWaitsFor(t *testing.T) {
 	only := func(when v1alpha1.CleaningTime) func(*facts) {
 		return func(f *facts) { f.policies[1].Spec.When = []v1alpha1.CleaningTime{when} }
 	}
+	replaced := func(f *facts) { f.devices[0].Name, f.devices[0].Status.SerialNumber = "n1-disk-c", "c" }
 	failed := queued(started, is(v1alpha1.ConditionFailed))
 	over := queued(started, is(v1alpha1.ConditionComplete))
 	for name, c := range map[string]struct {
@@ -171,29 +172,31 @@ func TestWhatANodeWaitsFor(t *testing.T) {
 		"out, and held by an update":      {facts: world(isOut, func(f *facts) { f.firmware.Status.HeldBy = "n1-update" }), says: "False NodeBusy"},
 		"out, held by a cleaning, and retried": {facts: world(since("s"), failed, retries("reseated"), func(f *facts) { f.firmware.Status.HeldBy = f.jobs[0].Name }),
 			says: "False Pending", job: true},
-		"out, and two policies":                         {facts: world(isOut, twice), says: "False Conflict"},
-		"out, without a policy":                         {facts: world(isOut, none), says: "Unknown NoMatch"},
-		"out, with a policy for new nodes":              {facts: world(isOut, only(v1alpha1.CleaningNewNode)), says: "Unknown NoMatch"},
-		"out, while the policy is paused":               {facts: world(isOut, paused), says: "Unknown Paused"},
-		"out, while every step is off":                  {facts: world(isOut, off), says: "Unknown Paused"},
-		"out, with an invalid selector":                 {facts: world(isOut, invalid), says: "Unknown InvalidSpec"},
-		"out, with an invalid selector for new":         {facts: world(isOut, invalid, only(v1alpha1.CleaningNewNode)), says: "Unknown NoMatch"},
-		"out, with an invalid selector and a valid one": {facts: world(isOut, invalid, twice), says: "False Pending", job: true},
-		"out, and its job waits":                        {facts: world(since("s"), queued()), says: "False Pending"},
-		"out, and its steps run":                        {facts: world(since("s"), queued(started)), says: "False Progressing"},
-		"out, and a step failed":                        {facts: world(since("s"), failed), says: "False StepFailed"},
-		"out, a step failed, and it is retried":         {facts: world(since("s"), failed, retries("reseated")), says: "False Pending", job: true},
-		"out, and its steps succeeded":                  {facts: world(since("s"), over), says: "True Succeeded"},
-		"out, succeeded, and something retried":         {facts: world(since("s"), over, retries("another matter")), says: "True Succeeded"},
-		"out, running, and something retried":           {facts: world(since("s"), queued(started), retries("another matter")), says: "False Progressing"},
-		"out, running, and the policy is edited":        {facts: world(since("s"), queued(started), func(f *facts) { f.policies[1].Spec.Steps = f.policies[1].Spec.Steps[:1] }), says: "False Progressing"},
-		"out, succeeded before the taint went":          {facts: world(isOut, over, says(metav1.ConditionTrue, "Succeeded"), func(f *facts) { f.now = now.Add(time.Second) }), says: "False Pending", job: true},
-		"out, succeeded in an earlier stay":             {facts: world(since("s"), over, func(f *facts) { f.node.Spec.Taints[0].Value = "t" }), says: "False Pending", job: true},
-		"out, and its drives are to be erased":          {facts: world(isOut, erases(2)), says: "False Pending", job: true},
-		"out, with another number of drives":            {facts: world(isOut, erases(3)), says: "False NoMatch"},
-		"out, being erased, and one is pulled":          {facts: world(erases(2), since("s"), queued(started), func(f *facts) { f.devices = f.devices[:1] }), says: "False Progressing"},
-		"out and new":                                   {facts: world(isNew, isOut), says: "False Pending", job: true},
-		"out, in a cluster that another pool has":       {facts: world(isOut, func(f *facts) { f.node.Labels = nil }), says: "Unknown NoMatch"},
+		"out, and two policies":                           {facts: world(isOut, twice), says: "False Conflict"},
+		"out, without a policy":                           {facts: world(isOut, none), says: "Unknown NoMatch"},
+		"out, with a policy for new nodes":                {facts: world(isOut, only(v1alpha1.CleaningNewNode)), says: "Unknown NoMatch"},
+		"out, while the policy is paused":                 {facts: world(isOut, paused), says: "Unknown Paused"},
+		"out, while every step is off":                    {facts: world(isOut, off), says: "Unknown Paused"},
+		"out, with an invalid selector":                   {facts: world(isOut, invalid), says: "Unknown InvalidSpec"},
+		"out, with an invalid selector for new":           {facts: world(isOut, invalid, only(v1alpha1.CleaningNewNode)), says: "Unknown NoMatch"},
+		"out, with an invalid selector and a valid one":   {facts: world(isOut, invalid, twice), says: "False Pending", job: true},
+		"out, and its job waits":                          {facts: world(since("s"), queued()), says: "False Pending"},
+		"out, and its steps run":                          {facts: world(since("s"), queued(started)), says: "False Progressing"},
+		"out, and a step failed":                          {facts: world(since("s"), failed), says: "False StepFailed"},
+		"out, a step failed, and it is retried":           {facts: world(since("s"), failed, retries("reseated")), says: "False Pending", job: true},
+		"out, and its steps succeeded":                    {facts: world(since("s"), over), says: "True Succeeded"},
+		"out, succeeded, and something retried":           {facts: world(since("s"), over, retries("another matter")), says: "True Succeeded"},
+		"out, running, and something retried":             {facts: world(since("s"), queued(started), retries("another matter")), says: "False Progressing"},
+		"out, running, and the policy is edited":          {facts: world(since("s"), queued(started), func(f *facts) { f.policies[1].Spec.Steps = f.policies[1].Spec.Steps[:1] }), says: "False Progressing"},
+		"out, succeeded before the taint went":            {facts: world(isOut, over, says(metav1.ConditionTrue, "Succeeded"), func(f *facts) { f.now = now.Add(time.Second) }), says: "False Pending", job: true},
+		"out, succeeded in an earlier stay":               {facts: world(since("s"), over, func(f *facts) { f.node.Spec.Taints[0].Value = "t" }), says: "False Pending", job: true},
+		"out, and its drives are to be erased":            {facts: world(isOut, erases(2)), says: "False Pending", job: true},
+		"out, with another number of drives":              {facts: world(isOut, erases(3)), says: "False NoMatch"},
+		"out, an erasure failed, and a drive is replaced": {facts: world(erases(2), since("s"), failed, replaced), says: "False StepFailed"},
+		"out, to be erased, and a drive is replaced":      {facts: world(erases(2), since("s"), queued(), replaced), says: "False Pending", job: true},
+		"out, being erased, and one is pulled":            {facts: world(erases(2), since("s"), queued(started), func(f *facts) { f.devices = f.devices[:1] }), says: "False Progressing"},
+		"out and new":                                     {facts: world(isNew, isOut), says: "False Pending", job: true},
+		"out, in a cluster that another pool has":         {facts: world(isOut, func(f *facts) { f.node.Labels = nil }), says: "Unknown NoMatch"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decide(c.facts)

@@ -46,6 +46,7 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 	}
 	ret, underway := x.task(ctx, s)
 	if underway == nil {
+		x.gone, x.unread = nil, ""
 		return x.returnedOrAgain(i, ret)
 	}
 	return x.follow(i, *underway)

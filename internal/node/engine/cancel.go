@@ -63,6 +63,23 @@ func (e *Engine) Cancel(uid string, c Cancellation) {
 	e.kick()
 }
 
+// Asked says that the object of the job was read, and Cancel called where a person cancelled it. Under Run no drive is told to erase itself before.
+func (e *Engine) Asked(job string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.asked[job] && e.current != nil && e.current.Job.Name == job {
+		e.asked = map[string]bool{job: true}
+		e.kick()
+	}
+}
+
+// unasked reports whether the object of the job was not read since this process began.
+func (x *execution) unasked() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.asks && !x.asked[x.job.Name]
+}
+
 // endGrace ends the step that had the time of the grace period to end by itself.
 func (e *Engine) endGrace(uid string, c *cancelling) {
 	e.mu.Lock()

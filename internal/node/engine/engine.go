@@ -196,6 +196,9 @@ type Engine struct {
 	current *Snapshot
 	// cancelled is the cancellation of that job, by its UID.
 	cancelled map[string]*cancelling
+	// asks says that somebody reads the objects of jobs, and asked of which that was done since this process began, by name.
+	asks  bool
+	asked map[string]bool
 	// interrupt ends what the running step does, where that may be; nil where it may not.
 	interrupt context.CancelFunc
 }
@@ -222,13 +225,16 @@ func New(cfg Config) *Engine {
 		cfg.Notify = func(Snapshot) {}
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), cancelled: map[string]*cancelling{}}
+	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), cancelled: map[string]*cancelling{}, asked: map[string]bool{}}
 }
 
 // Run executes what the journal holds and what Submit brings until the context ends. It needs no API server: start it
 // before anything that does, so that a job interrupted by a reboot is finished even while the cluster cannot be reached. It returns
 // nil when the context ended.
 func (e *Engine) Run(ctx context.Context) error {
+	e.mu.Lock()
+	e.asks = true
+	e.mu.Unlock()
 	for {
 		view, err := e.cfg.Journal.View()
 		if err != nil {
@@ -442,7 +448,8 @@ func (x *execution) task(ctx context.Context, s step.Step) (ret *step.Returned, 
 		return ret
 	}
 	if s.Changes {
-		return x.outliving(ctx, s, run), underway
+		ret = x.outliving(ctx, s, run)
+		return ret, underway
 	}
 	ret = x.interruptibly(ctx, s, run)
 	if ctx.Err() != nil {

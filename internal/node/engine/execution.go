@@ -120,12 +120,14 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 	now := x.cfg.Elapsed()
 	if cur := x.job.Record.Current(); cur != x.at {
 		x.at, x.since, x.moved, x.overdue, x.gate = cur, now, now, "", gate{}
+		x.gone, x.unread = nil, ""
 	}
 	x.watch(now)
 	grace := x.takeCancel()
 	f := step.Facts{
 		BootID: bootID, Devices: map[string]step.Device{}, Interrupted: x.interrupted,
 		Cancel: x.job.Cancel, CancelForce: x.job.CancelForce, CancelGrace: grace, Expired: !x.job.Deadline.IsZero() && x.cfg.Now().After(x.job.Deadline), Drivers: x.drivers(),
+		Unasked: x.unasked(),
 	}
 	for _, name := range step.Wanted(x.job.Record) {
 		if f.Devices[name], err = x.look(ctx, name); err != nil {

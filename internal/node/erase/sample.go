@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 )
@@ -56,13 +57,18 @@ func places(seed uint64, volume, count int, size int64) []int64 {
 // perVolume is how many samples of each of so many volumes are read.
 func perVolume(volumes int) int { return max(samples/volumes, atLeast) }
 
+// byID orders volumes by what a reboot does not change.
+func byID(volumes []host.Volume) []host.Volume {
+	return slices.SortedFunc(slices.Values(volumes), func(a, b host.Volume) int { return strings.Compare(a.ID, b.ID) })
+}
+
 // sample reads the samples of all volumes.
 func sample(volumes []host.Volume, seed uint64) ([]space, error) {
 	if len(volumes) > most {
 		return nil, fmt.Errorf("the drive has %d namespaces, and at most %d can be sampled", len(volumes), most)
 	}
 	var out []space
-	for i, v := range volumes {
+	for i, v := range byID(volumes) {
 		s := space{ID: v.ID, Size: v.Size}
 		if v.Size < blockSize {
 			return nil, fmt.Errorf("%s has %d bytes, of which no sample can be read", v.Name, v.Size)
@@ -118,7 +124,7 @@ func compare(volumes []host.Volume, before []space, seed uint64) (proof, error) 
 	if len(volumes) != len(before) {
 		return p, fmt.Errorf("the drive has %d namespaces, and had %d before", len(volumes), len(before))
 	}
-	for i, v := range volumes {
+	for i, v := range byID(volumes) {
 		was := before[i]
 		at := places(seed, i, perVolume(len(volumes)), v.Size)
 		if v.ID != was.ID || v.Size != was.Size || len(was.Hashes) != hashSize*len(at) {

@@ -105,7 +105,7 @@ func refusal(f state) *step.Failure {
 	case v1alpha1.JobTypeSteps:
 		if len(f.erased) > 0 {
 			return &step.Failure{Reason: step.JobRejected, Step: plan.Preflight, Message: fmt.Sprintf("nothing was erased: an earlier job %s was to erase %s, and "+
-				"one whose manifest is applied again does not erase again. To erase it once more, create a job with another name", f.object.Name, strings.Join(f.erased, ", "))}
+				"one whose manifest is applied again does not erase again. To erase it once more, create a job with another name; where a CleaningPolicy erases, request a retry", f.object.Name, strings.Join(f.erased, ", "))}
 		}
 		if f.object.Spec.Task.CleaningPolicyRef == nil {
 			return nil

@@ -101,9 +101,10 @@ func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
 	case v1alpha1.JobTypeSteps:
 		if by := object.Spec.Task.CleaningPolicyRef; by != nil {
 			f.cleaning, err = r.gatherCleaning(ctx, by.Name)
-			break
 		}
-		f.erased, err = r.gatherErased(f)
+		if err == nil {
+			f.erased, err = r.gatherErased(f)
+		}
 	case v1alpha1.JobTypeRestore:
 		f.records, f.stays = view.Devices, view.Held()
 		f.entries, err = r.Archive.List()

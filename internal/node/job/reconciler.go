@@ -167,6 +167,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.act(ctx, f, v); err != nil {
 		return reconcile.Result{}, err
 	}
+	r.Engine.Asked(req.Name)
 	err = r.report(ctx, f.object, v)
 	switch {
 	case apierrors.IsConflict(err): // the job was written to meanwhile, or the cache is behind

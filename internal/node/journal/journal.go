@@ -245,7 +245,7 @@ func noteBegun(tx *bbolt.Tx, job Job) error {
 	err := noteMark(tx, job.UID)
 	for _, s := range job.Record.Steps {
 		i := slices.IndexFunc(job.Updates, func(u Update) bool { return u.Device == s.Device })
-		if s.Kind == plan.Erase && len(s.Data) > 0 && i >= 0 {
+		if s.Kind == plan.Erase && (len(s.Data) > 0 || job.Cancel != nil) && i >= 0 {
 			err = errors.Join(err, noteMark(tx, erasedBy(job.Name, job.Updates[i].UniqueID)))
 		}
 	}

@@ -448,6 +448,42 @@ func TestErasureIsGivenUpByForceOnly(t *testing.T) {
 	assert.True(t, j.Record.Failure.Held)
 }
 
+// A person may have cancelled the job while the daemon did not run: under Run nothing is begun before somebody has read its object.
+func TestDriveIsNotToldBeforeTheJobWasReadAgain(t *testing.T) {
+	d := newDrive(t, driver.EraseCrypto)
+	book, err := journal.Open(d.state)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, book.Close()) }()
+	require.NoError(t, book.Save(d.job()))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	d.stop = stop
+	waited := false
+	var ended *step.Record
+	var e *engine.Engine
+	e = engine.New(engine.Config{
+		Journal: book, Host: d, Drivers: d.tasks.Drivers, Maintenance: &maintenance.None{}, Writes: d, Rebooter: d, Health: health.Checker{Scanner: d}, Tasks: d.tasks,
+		BootID: func() (string, error) { return "boot", nil }, Poll: time.Millisecond,
+		Notify: func(s engine.Snapshot) {
+			if strings.Contains(s.Waiting, "not known yet whether the job was cancelled meanwhile") {
+				waited = true
+				assert.Zero(t, d.begun())
+				e.Asked("another")
+				e.Asked("j")
+			}
+			if s.Job.Record.Outcome != "" {
+				ended = &s.Job.Record
+				stop()
+			}
+		},
+	})
+	require.NoError(t, e.Run(ctx))
+	assert.True(t, waited)
+	require.NotNil(t, ended)
+	assert.Equal(t, step.Complete, ended.Outcome, "%+v", ended.Failure)
+	assert.Equal(t, 1, d.begun())
+}
+
 // A drive that answers nobody right after it was told is waited for: the samples are kept, and it is asked again.
 func TestDriveThatIsSilentAfterItWasToldIsAskedAgain(t *testing.T) {
 	for name, lost := range map[string]error{"it answered": nil, "the answer is lost": errors.New("timed out")} {
@@ -526,7 +562,7 @@ func TestErasureOutlivesTheDaemonAgainAndAgain(t *testing.T) {
 	d.sim.Cure("disk0", drivertest.HangErase)
 	j = d.life(j, never)
 	assert.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
-	assert.Equal(t, int32(1), j.Record.Restarts)
+	assert.Equal(t, int32(1), j.Record.Restarts, "once the drive is erased")
 	assert.Equal(t, 1, d.begun())
 }
 
