@@ -146,6 +146,9 @@ func (l *Lab) picture(ctx context.Context, list []target, since time.Time) (*pic
 	}
 	slices.SortFunc(p.rows, func(a, b row) int { return compareNatural(a.node, b.node) })
 	for _, j := range jobs.Items {
+		if j.Status.StartTime != nil && !j.Ended() {
+			p.running++
+		}
 		c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed)
 		if c != nil && c.Status == "True" && !j.CreationTimestamp.Time.Before(since.Truncate(time.Second)) {
 			p.failure = fmt.Sprintf("job %s failed: %s: %s", j.Name, c.Reason, c.Message)

@@ -75,6 +75,8 @@ func (p *picture) unfinished() []string {
 		out = append(out, "nodes")
 	case len(out) == 0 && p.inMaintenance > 0:
 		out = append(out, fmt.Sprintf("the end of %d maintenances", p.inMaintenance))
+	case len(out) == 0 && p.running > 0: // the daemon sees the end of a maintenance a little after its node is back
+		out = append(out, fmt.Sprintf("the end of %d jobs", p.running))
 	}
 	return out
 }

@@ -17,6 +17,8 @@ import (
 type picture struct {
 	rows          []row
 	inMaintenance int
+	// running counts the jobs that have begun and not ended.
+	running int
 	// templatesReady says so of the template of firmware and of that of settings.
 	templatesReady bool
 	waves          []v1alpha1.RolloutStatus
