@@ -13,8 +13,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// MaxSteps bounds the steps of a FirmwareJob, as the API server does.
-const MaxSteps = 128
+// maxSteps bounds the steps of a FirmwareJob, as the API server does.
+const maxSteps = 128
 
 // Steps are those that the policy has for a node with these devices, in the order they run, as a FirmwareJob has them; those with the priority 0 are
 // not among them. An erasure is one step for each drive that the policy names. The error says, for people, why there are none: nothing is erased
@@ -38,8 +38,8 @@ func Steps(policy *v1alpha1.CleaningPolicy, devices []v1alpha1.NodeDevice) ([]v1
 			out = append(out, v1alpha1.RequestedStep{Name: s.Name, Device: d.Name, Arguments: append([]v1alpha1.StepArgument{named}, s.Arguments...), Deadline: s.Deadline})
 		}
 	}
-	if len(out) > MaxSteps {
-		return nil, fmt.Errorf("it has %d steps for this node, and at most %d fit into a job", len(out), MaxSteps)
+	if len(out) > maxSteps {
+		return nil, fmt.Errorf("it has %d steps for this node, and at most %d fit into a job", len(out), maxSteps)
 	}
 	return out, nil
 }

@@ -255,7 +255,7 @@ func noteBegun(tx *bbolt.Tx, job Job) error {
 	return nil
 }
 
-// erasedBy is the mark of the erasure of a drive by a job. Neither name has a slash in it before the last one.
+// erasedBy is the mark of the erasure of a drive by a job, whose name has no slash.
 func erasedBy(job, uniqueID string) string { return "erase/" + job + "/" + uniqueID }
 
 func noteMark(tx *bbolt.Tx, mark string) error {

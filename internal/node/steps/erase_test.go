@@ -359,6 +359,21 @@ func TestDriveThatIsNotProvenErasedHoldsTheNode(t *testing.T) {
 	}
 }
 
+// late is a machine that does not list a device for so many looks.
+type late struct {
+	steps.Machine
+	looks int
+}
+
+// Find implements steps.Machine.
+func (l *late) Find(ctx context.Context, class inventory.Class, uniqueID string) (inventory.Device, bool, error) {
+	if l.looks > 0 {
+		l.looks--
+		return inventory.Device{}, false, nil
+	}
+	return l.Machine.Find(ctx, class, uniqueID)
+}
+
 // A drive may be listed late after a reboot, or be away for a while. One that does not come back is not said to be erased.
 func TestDriveThatDisappearsIsWaitedFor(t *testing.T) {
 	const gone = "the drive is NOT proven erased: no device with the unique id disk0 is on this node"
@@ -370,17 +385,20 @@ func TestDriveThatDisappearsIsWaitedFor(t *testing.T) {
 				d.limits = step.DefaultLimits()
 				d.limits.Read = 20 * time.Millisecond
 			}
-			ids := d.ids
+			away := &late{Machine: d.tasks.Machine}
+			d.tasks.Machine = away
+			waited := false
 			j := d.life(d.job(), func(s engine.Snapshot) bool {
-				switch {
-				case returns && strings.Contains(s.Waiting, gone):
-					d.ids = ids
+				waited = waited || strings.Contains(s.Waiting, gone)
+				if s.Percent != nil && away.looks == 0 && !waited {
 					d.sim.Cure("disk0", drivertest.HangErase)
-				case s.Percent != nil:
-					d.ids = nil
+					if away.looks = 1 << 30; returns {
+						away.looks = 5
+					}
 				}
 				return false
 			})
+			assert.True(t, waited)
 			if returns {
 				assert.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
 				return

@@ -15,20 +15,29 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
+// clean is the condition Clean of the node; nil where it has none.
+func (s *scene) clean() *metav1.Condition {
+	s.t.Helper()
+	n := &v1alpha1.NodeFirmware{}
+	require.NoError(s.t, s.lab.admin.Get(s.t.Context(), client.ObjectKey{Name: s.node.Name}, n))
+	return meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionClean)
+}
+
+// is says what a condition is, such as "True Succeeded"; empty for none.
+func is(c *metav1.Condition) string {
+	if c == nil {
+		return ""
+	}
+	return string(c.Status) + " " + c.Reason
+}
+
 // R003-2, R003-24, R003-37, R003-53: a node that is new is brought to its target and proven before it loses its taint; when it leaves service
 // it is drained whatever its steps find, waits for a person where one fails, and is clean when they succeed.
 func TestANodeIsProvenAndLeavesClean(t *testing.T) {
 	t.Parallel()
 	l := startLab(t, 1)
 	s := l.scene(t, 0)
-	clean := func() string {
-		n := &v1alpha1.NodeFirmware{}
-		require.NoError(t, l.admin.Get(t.Context(), client.ObjectKey{Name: s.node.Name}, n))
-		if c := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionClean); c != nil {
-			return string(c.Status) + " " + c.Reason
-		}
-		return ""
-	}
+	clean := func() string { return is(s.clean()) }
 	tainted := func(key string) bool {
 		return slices.ContainsFunc(s.kubeNode().Spec.Taints, func(is corev1.Taint) bool { return is.Key == key })
 	}

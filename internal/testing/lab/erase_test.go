@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -140,16 +139,6 @@ func TestANodeLeavesErased(t *testing.T) {
 		}
 		return n == len(serials) && l.admin.Get(t.Context(), client.ObjectKey{Name: s.node.Name}, &v1alpha1.NodeFirmware{}) == nil
 	})
-	clean := func() string {
-		n := &v1alpha1.NodeFirmware{}
-		if l.admin.Get(t.Context(), client.ObjectKey{Name: s.node.Name}, n) != nil {
-			return ""
-		}
-		if c := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionClean); c != nil {
-			return string(c.Status) + " " + c.Reason + " " + c.Message
-		}
-		return ""
-	}
 	all := int32(len(serials)) //nolint:gosec // a handful
 	drives := []v1alpha1.ExpectedDevices{{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: v1alpha1.AnyVendor, SerialNumbers: serials}, Count: new(all + 1)}}
 	p := &v1alpha1.CleaningPolicy{ObjectMeta: metav1.ObjectMeta{Name: "handover"}, Spec: v1alpha1.CleaningPolicySpec{
@@ -159,13 +148,13 @@ func TestANodeLeavesErased(t *testing.T) {
 	}}
 	require.NoError(t, l.admin.Create(t.Context(), p))
 	s.patchNode(func(n *v1alpha1.NodeFirmware) { n.Spec.Service = v1alpha1.NodeOutOfService })
-	eventually(t, "the node has another number of drives", func() bool { return strings.HasPrefix(clean(), "False "+v1alpha1.ReasonNoMatch) })
-	assert.Contains(t, clean(), fmt.Sprintf("names %d drives, and the node has %d such", all+1, all))
+	eventually(t, "the node has another number of drives", func() bool { return is(s.clean()) == "False "+v1alpha1.ReasonNoMatch })
+	assert.Contains(t, s.clean().Message, fmt.Sprintf("names %d drives, and the node has %d such", all+1, all))
 	assert.Nil(t, s.job())
 	require.NoError(t, l.admin.Get(t.Context(), client.ObjectKeyFromObject(p), p))
 	p.Spec.Steps[0].Expect[0].Count = &all
 	require.NoError(t, l.admin.Update(t.Context(), p))
-	eventually(t, "the node is clean", func() bool { return strings.HasPrefix(clean(), "True "+v1alpha1.ReasonSucceeded) })
+	eventually(t, "the node is clean", func() bool { return is(s.clean()) == "True "+v1alpha1.ReasonSucceeded })
 	for _, d := range spec.NVMe {
 		assert.False(t, s.holds(d.Key, owner), d.Key)
 	}
