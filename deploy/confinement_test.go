@@ -216,6 +216,8 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 	admin := rest.CopyConfig(i.config)
 	admin.Impersonate = rest.ImpersonationConfig{UserName: "alice", Groups: []string{"system:masters"}}
 	out["person"] = i.client(t, admin)
+	require.NoError(t, out["person"].Create(t.Context(), consented(erasing("erased"), "alice")))
+	require.NoError(t, out["person"].Create(t.Context(), consented(erased(), "alice")))
 	// A program that may do anything with pods and nodes, and has nothing to do with the product.
 	stranger := account("default", "stranger")
 	require.NoError(t, i.admin.Create(t.Context(), stranger))
@@ -230,12 +232,35 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 	return out
 }
 
+// consented is the object with the name of who consents to what it erases.
+func consented[O client.Object](o O, by string) O {
+	o.SetAnnotations(map[string]string{v1alpha1.ConsentedByAnnotation: by})
+	return o
+}
+
 // erases has a policy erase drives.
 func erases(p *v1alpha1.CleaningPolicy) {
 	p.Name, p.Spec.Consent, p.Spec.When = "erases", "erases", []v1alpha1.CleaningTime{v1alpha1.CleaningOutOfService}
 	p.Spec.Steps = []v1alpha1.CleaningStep{{Name: "erase", Priority: new(int32(1)), Expect: []v1alpha1.ExpectedDevices{
 		{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: v1alpha1.AnyVendor}, Count: new(int32(1))},
 	}}}
+}
+
+// erased is a policy by which drives are erased.
+func erased() *v1alpha1.CleaningPolicy {
+	return changed(changed(cleaning(), erases), func(p *v1alpha1.CleaningPolicy) { p.Name, p.Spec.Consent = "erased", "erased" })
+}
+
+// certificateOf is a certificate that a drive was erased.
+func certificateOf(name string) *v1alpha1.SanitizationCertificate {
+	at := metav1.NewTime(time.Unix(1764000000, 0))
+	return &v1alpha1.SanitizationCertificate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.SanitizationCertificateSpec{
+		Record: v1alpha1.SanitizationRecord{
+			Sanitization: v1alpha1.Sanitization{SerialNumber: "S1", Method: "NVMe sanitize, block erase", Log: "log page 81h"}, Term: v1alpha1.TermPurge,
+			NodeName: "node-a", Device: "node-a-disk-1", Job: "erases", JobUID: "1", StartTime: at, CompletionTime: at, Remains: "firmware",
+		},
+		Signature: []byte("signature"), PublicKey: "key",
+	}}
 }
 
 // erasing is a job that erases a drive.
@@ -848,6 +873,8 @@ func (i *installation) attempts() []attempt {
 		{"operator", "change another ConfigMap", patch(i.configMap("other", ""), `{"data":{"x":"y"}}`), noVerb},
 		{"operator", "create a ConfigMap elsewhere", create(changed(i.configMap("node-firmware-image-ca", "ca.crt"), func(c *corev1.ConfigMap) { c.Namespace = "default" })), noVerb},
 		{"operator", "keep its certificate", create(i.secret("node-firmware-image-tls", corev1.SecretTypeTLS)), ""},
+		{"operator", "keep the key of certificates", create(i.secret("node-firmware-certificate-key", corev1.SecretTypeOpaque)), ""},
+		{"operator", "have a token made as that key", create(i.secret("node-firmware-certificate-key", corev1.SecretTypeServiceAccountToken)), oneSecret},
 		{"operator", "make another secret", create(i.secret("other", corev1.SecretTypeTLS)), oneSecret},
 		{"operator", "have a token of the daemons made", create(i.secret("node-firmware-image-tls", corev1.SecretTypeServiceAccountToken)), oneSecret},
 		{"operator", "read another secret", read(i.secret("other", "")), noVerb},
@@ -987,14 +1014,27 @@ func (i *installation) attempts() []attempt {
 		{"job-editor", "erase a drive", create(erasing("erases")), "takes the verb erase on it"},
 		{"admin", "erase a drive", create(erasing("erases")), "takes the verb erase on it"},
 		{"operator", "erase a drive", create(erasing("erases-anything")), "only of type Update"},
-		{"eraser", "erase a drive", create(erasing("erases")), ""},
-		{"person", "erase a drive", create(erasing("erases-too")), ""},
+		{"eraser", "erase a drive", create(consented(erasing("erases"), "system:serviceaccount:default:eraser")), ""},
+		{"person", "erase a drive", create(consented(erasing("erases-too"), "alice")), ""},
+		{"person", "erase a drive without a name", create(erasing("erases-three")), "add the annotation nodefirmware.io/consented-by: alice"},
+		{"person", "erase a drive in another's name", create(consented(erasing("erases-three"), "bob")), "add the annotation nodefirmware.io/consented-by: alice"},
+		{"person", "say later that another consented", patch(erasing("erased"), `{"metadata":{"annotations":{"nodefirmware.io/consented-by":"bob"}}}`), "never changed"},
+		{"person", "cancel what erases a drive", patch(erasing("erased"), `{"spec":{"cancel":{"mode":"Graceful"}}}`), ""},
 		{"operator", "erase by a policy", create(changed(erasing("by-policy"), func(j *v1alpha1.FirmwareJob) {
 			j.Spec.Task.CleaningPolicyRef = &v1alpha1.CleaningPolicyReference{Name: "erases"}
 		})), ""},
 		{"cleaning-editor", "have a policy erase", create(changed(cleaning(), erases)), "takes the verb erase on it"},
 		{"cleaning-editor", "have a policy erase later", patch(cleaning(), `{"spec":{"when":["OutOfService"],"consent":"storage","steps":[{"name":"erase","priority":1,"expect":[{"selector":{"class":"Disk","vendor":"any"},"count":1}]}]}}`), "takes the verb erase on it"},
-		{"person", "have a policy erase", create(changed(cleaning(), erases)), ""},
+		{"person", "have a policy erase", create(consented(changed(cleaning(), erases), "alice")), ""},
+		{"person", "say that another consented to a policy", patch(erased(), `{"metadata":{"annotations":{"nodefirmware.io/consented-by":"bob"}}}`), "consented-by: alice"},
+		{"person", "have a policy erase otherwise", patch(erased(), `{"spec":{"when":["OutOfService"],"state":"Active","nodeSelector":{"matchLabels":{"pool":"gpu"}}}}`), ""},
+		{"eraser", "certify what was not erased", create(certificateOf("forged")), noVerb},
+		{"operator", "certify what was erased", create(certificateOf("drive")), ""},
+		{"operator", "change a certificate", patch(certificateOf("drive"), `{"spec":{"publicKey":"another"}}`), noVerb},
+		{"operator", "delete a certificate", remove(certificateOf("drive")), noVerb},
+		{"a", "certify what was erased", create(certificateOf("drive-a")), noVerb},
+		{"admin", "delete a certificate", remove(certificateOf("drive")), noVerb},
+		{"viewer", "see certificates", list(&v1alpha1.SanitizationCertificateList{}), ""},
 		{"job-editor", "erase by a policy", create(changed(erasing("by-a-policy"), func(j *v1alpha1.FirmwareJob) {
 			j.Spec.Task.CleaningPolicyRef = &v1alpha1.CleaningPolicyReference{Name: "erases"}
 		})), "takes the verb erase on it"},

@@ -39,6 +39,9 @@ func TestExamples(t *testing.T) {
 		})
 	}
 	for _, d := range definitions(t) {
+		if d.Spec.Names.Kind == "SanitizationCertificate" {
+			continue // the operator alone signs them
+		}
 		assert.True(t, kinds[d.Spec.Names.Kind], "docs/examples has no %s", d.Spec.Names.Kind)
 	}
 }

@@ -411,6 +411,9 @@ type JobStep struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+	// sanitization is what proves that the step erased its drive. The operator makes a SanitizationCertificate of it.
+	// +optional
+	Sanitization *Sanitization `json:"sanitization,omitempty"`
 }
 
 // FirmwareJob is one execution on one node: queued, admitted, run and kept as history.

@@ -35,6 +35,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&NodeFirmware{}, &NodeFirmwareList{},
 		&NodeDevice{}, &NodeDeviceList{},
 		&FirmwareJob{}, &FirmwareJobList{},
+		&SanitizationCertificate{}, &SanitizationCertificateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -19,8 +19,8 @@ const (
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// SourceFinalizer keeps a FirmwareSource until no template or pin refers to it.
 	SourceFinalizer = "nodefirmware.io/source"
-	// JobFinalizer keeps a FirmwareJob that may have begun until its node has let go of it and FirmwareQuarantines list what it
-	// blamed.
+	// JobFinalizer keeps a FirmwareJob that may have begun until its node has let go of it, FirmwareQuarantines list what it
+	// blamed, and what it erased is certified.
 	JobFinalizer = "nodefirmware.io/job"
 	// ConfirmGoneAnnotation on a FirmwareJob, with any value, says that a person made sure that the job is no longer running anywhere. It
 	// counts when the Node of the job does not exist, and when the job has ended and no FirmwareQuarantine lists its report.
@@ -46,6 +46,9 @@ const (
 	OutOfServiceTaint = "nodefirmware.io/out-of-service"
 	// CleaningAnnotation on a Node names the job whose steps run on it: until they have ended, a person may not uncordon it. The operator writes it.
 	CleaningAnnotation = "nodefirmware.io/cleaning"
+	// ConsentedByAnnotation on a FirmwareJob or a CleaningPolicy that erases drives names the user who writes it, who consents by that. An
+	// admission policy holds it against who that is. The certificates of the drives name them. The operator copies it to the jobs of a policy.
+	ConsentedByAnnotation = "nodefirmware.io/consented-by"
 	// UpdateWhileCordonedAnnotation on a Node, with the value "true", lets the product update the Node while somebody else has cordoned it.
 	// People write it; without it such a Node waits. It is about a plain cordon alone, and the Node stays cordoned after the update.
 	UpdateWhileCordonedAnnotation = "nodefirmware.io/update-while-cordoned"

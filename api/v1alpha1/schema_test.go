@@ -32,6 +32,10 @@ func TestDefinitions(t *testing.T) {
 			assert.Len(t, d.Spec.Names.ShortNames, 1, "one short name")
 			require.Len(t, d.Spec.Versions, 1)
 			v := d.Spec.Versions[0]
+			if d.Spec.Names.Kind == "SanitizationCertificate" { // a record of what was done, complete when it is made
+				assert.Nil(t, v.Subresources.Status)
+				return
+			}
 			require.NotNil(t, v.Subresources)
 			assert.NotNil(t, v.Subresources.Status, "status is a subresource")
 
@@ -61,7 +65,10 @@ func TestFields(t *testing.T) {
 		t.Run(d.Spec.Names.Kind, func(t *testing.T) {
 			root := d.Spec.Versions[0].Schema.OpenAPIV3Schema
 			for _, name := range []string{"spec", "status"} {
-				schema := root.Properties[name]
+				schema, has := root.Properties[name]
+				if !has && name == "status" {
+					continue // a record has none
+				}
 				for _, problem := range lintField(name, name, schema) {
 					t.Error(problem)
 				}
@@ -277,7 +284,7 @@ func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 		require.NoError(t, yaml.UnmarshalStrict(text, d))
 		out = append(out, d)
 	}
-	require.Len(t, out, 10, "CleaningPolicy, FirmwareTemplate, ConfigurationTemplate, FirmwareSource, FirmwareQuarantine, FirmwareCatalog, RolloutPolicy, NodeFirmware, NodeDevice, FirmwareJob")
+	require.Len(t, out, 11, "SanitizationCertificate, CleaningPolicy, FirmwareTemplate, ConfigurationTemplate, FirmwareSource, FirmwareQuarantine, FirmwareCatalog, RolloutPolicy, NodeFirmware, NodeDevice, FirmwareJob")
 	return out
 }
 

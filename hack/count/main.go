@@ -42,11 +42,11 @@ func main() {
 
 // count reads the Go files of a checkout.
 func count(tree fs.FS) ([]figure, error) {
-	fields := figure{name: "fields", most: 476}
+	fields := figure{name: "fields", most: 506}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 78000}
+	product := figure{name: "product", most: 78600}
 	world := figure{name: "testWorld", most: 32850}
-	tests := figure{name: "tests", most: 102500}
+	tests := figure{name: "tests", most: 103100}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

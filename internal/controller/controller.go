@@ -52,7 +52,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, c config.Operato
 		"template":      func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.StatusInterval) },
 		"planner":       planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).Within(queues).SetupWithManager,
 		"rollout":       rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).SharingIn(c.Namespace).Draining(c.Maintenance).Within(queues).Expecting(c.ExpectedJobDuration).SetupWithManager,
-		"protection":    protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager,
+		"protection":    protection.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, c.Namespace).SetupWithManager,
 		"provenance":    provenance.SetupWithManager,
 		"nodecondition": func(mgr manager.Manager) error { return nodecondition.SetupWithManager(mgr, said) },
 		"source":        sources.SetupWithManager,

@@ -31,7 +31,7 @@ func TestEveryCommandAndFlagHasHelp(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, []string{"backup", "bundle", "cancel", "diff", "exposure", "get", "history", "in-service", "out-of-service", "pause", "pin", "plan", "quarantine", "release", "report", "restore", "resume", "retry", "rollback", "scan", "simulate", "source", "status", "stop", "ui", "unpin", "version", "wait", "why",
+	assert.Equal(t, []string{"backup", "bundle", "cancel", "certificates", "diff", "exposure", "get", "history", "in-service", "out-of-service", "pause", "pin", "plan", "quarantine", "release", "report", "restore", "resume", "retry", "rollback", "scan", "simulate", "source", "status", "stop", "ui", "unpin", "version", "wait", "why",
 		"quarantine confirm", "quarantine lift", "quarantine list"}, names)
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { assert.NotEmpty(t, f.Usage, f.Name) })
 }

@@ -88,7 +88,7 @@ func (s *session) root() *cobra.Command {
 	s.flags.AddFlags(c.PersistentFlags())
 	_ = c.PersistentFlags().MarkHidden("namespace") // every kind is cluster-scoped
 	c.AddCommand(s.statusCommand(), s.getCommand(), s.whyCommand(), s.versionCommand(),
-		s.retryCommand(), s.releaseCommand(), s.outOfServiceCommand(), s.inServiceCommand(), s.scanCommand(), s.pauseCommand(), s.resumeCommand(), s.stopCommand(), s.cancelCommand(), s.quarantineCommand(), s.waitCommand(), s.pinCommand(), s.unpinCommand(),
+		s.retryCommand(), s.releaseCommand(), s.outOfServiceCommand(), s.inServiceCommand(), s.scanCommand(), s.pauseCommand(), s.resumeCommand(), s.stopCommand(), s.cancelCommand(), s.quarantineCommand(), s.certificatesCommand(), s.waitCommand(), s.pinCommand(), s.unpinCommand(),
 		s.rollbackCommand(), s.restoreCommand(), s.backupCommand(), s.historyCommand(), s.diffCommand(), s.planCommand(), s.simulateCommand(), s.exposureCommand(), s.reportCommand(), s.bundleCommand(), s.uiCommand(), sourcefile.Command())
 	return c
 }

@@ -99,7 +99,7 @@ func addImageServer(mgr manager.Manager, c config.Operator, store *artifact.Stor
 
 // resources are the resources of the product's custom resource definitions.
 var resources = []string{
-	"cleaningpolicies", "configurationtemplates", "firmwarecatalogs", "firmwarejobs", "firmwarequarantines", "firmwaresources", "firmwaretemplates", "nodedevices", "nodefirmwares", "rolloutpolicies",
+	"cleaningpolicies", "configurationtemplates", "firmwarecatalogs", "firmwarejobs", "firmwarequarantines", "firmwaresources", "firmwaretemplates", "nodedevices", "nodefirmwares", "rolloutpolicies", "sanitizationcertificates",
 }
 
 // retryAPI is the wait between two attempts to reach an API server that does not answer.

@@ -63,6 +63,8 @@ type Erasure struct {
 	By string
 	// Report is what the drive reports of it, for people, such as "log 81h: completed".
 	Report string
+	// Log is the drive's log that Report was read from, with its fields, for a certificate.
+	Log string
 	// Mark is what the drive was told for it. Two erasures may have the same.
 	Mark uint32
 	// LeaveBy says how a person ends EraseFailed without another erasure.

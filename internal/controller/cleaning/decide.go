@@ -181,6 +181,9 @@ func (d *decision) run(f facts, when v1alpha1.CleaningTime, occasion string) {
 			HealthyFor: f.healthyFor,
 		}},
 	}
+	if by := policy.Annotations[v1alpha1.ConsentedByAnnotation]; by != "" {
+		metav1.SetMetaDataAnnotation(&d.job.ObjectMeta, v1alpha1.ConsentedByAnnotation, by)
+	}
 }
 
 // jobName is the same for the same steps of the policy on the same occasion under the same request to retry, so that they run once, whichever devices

@@ -223,12 +223,16 @@ func erases(n int32) func(*facts) {
 	}
 }
 
-// R003-43: the job names each drive and its serial number.
+// R003-43: the job names each drive and its serial number, and who consented.
 func TestTheJobNamesTheDrivesThatThePolicyErases(t *testing.T) {
 	named := func(serial string) v1alpha1.RequestedStep {
 		return v1alpha1.RequestedStep{Name: "erase", Device: "n1-disk-" + serial, Arguments: []v1alpha1.StepArgument{{Name: "serialNumber", Value: serial}}}
 	}
-	assert.Equal(t, []v1alpha1.RequestedStep{named("a"), named("b")}, decide(world(since("s"), erases(2))).job.Spec.Task.Steps)
+	consents := func(f *facts) { f.policies[1].Annotations = map[string]string{v1alpha1.ConsentedByAnnotation: "alice", "other": "x"} }
+	j := decide(world(since("s"), erases(2), consents)).job
+	assert.Equal(t, []v1alpha1.RequestedStep{named("a"), named("b")}, j.Spec.Task.Steps)
+	assert.Equal(t, map[string]string{v1alpha1.ConsentedByAnnotation: "alice"}, j.Annotations)
+	assert.Empty(t, decide(world(since("s"), erases(2))).job.Annotations)
 }
 
 // R003-9, R003-10: the steps run in the order of their priority, and those with the priority 0 not at all.

@@ -99,7 +99,7 @@ func (w *world) reconcile() ctrl.Result {
 	result, err := w.planner.Reconcile(w.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: node}})
 	require.NoError(w, err)
 	for _, j := range w.jobs() { // what was deleted goes
-		_, err := protection.New(w.Client, w.Client).Reconcile(w.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&j)})
+		_, err := protection.New(w.Client, w.Client, events.NewFakeRecorder(10), "").Reconcile(w.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&j)})
 		require.NoError(w, err)
 	}
 	return result

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,16 +31,19 @@ import (
 // workers is how many jobs are looked at side by side, each by one worker.
 const workers = 8
 
-// Reconciler keeps the finalizer of each FirmwareJob as decide says.
+// Reconciler keeps the finalizer of each FirmwareJob as decide says, and certifies what a job erased before it lets it go.
 type Reconciler struct {
 	client client.Client
 	// direct reads from the API server, not from a cache.
-	direct client.Reader
+	direct   client.Reader
+	recorder events.EventRecorder
+	// namespace is the product's own, with the key that signs certificates.
+	namespace string
 }
 
 // New returns a reconciler. The client's cache needs the indexes of package index; direct must not be a cache.
-func New(c client.Client, direct client.Reader) *Reconciler {
-	return &Reconciler{client: c, direct: direct}
+func New(c client.Client, direct client.Reader, recorder events.EventRecorder, namespace string) *Reconciler {
+	return &Reconciler{client: c, direct: direct, recorder: recorder, namespace: namespace}
 }
 
 // SetupWithManager adds the controller to the manager. A job is looked at when it changes in what matters, when a
@@ -57,7 +61,7 @@ var (
 	jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
 		return a.Admitted() != b.Admitted() || a.Ended() != b.Ended() || a.Held() != b.Held() ||
 			(a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) || !slices.Equal(a.Finalizers, b.Finalizers) ||
-			!maps.Equal(a.Annotations, b.Annotations) || !slices.Equal(a.Status.Blamed, b.Status.Blamed)
+			!maps.Equal(a.Annotations, b.Annotations) || !slices.Equal(a.Status.Blamed, b.Status.Blamed) || sanitized(a) != sanitized(b)
 	})
 	quarantineChanged = watch.Changed(func(a, b *v1alpha1.FirmwareQuarantine) bool {
 		return !equality.Semantic.DeepEqual(a.Status.Reports, b.Status.Reports)
@@ -68,6 +72,17 @@ var (
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 )
+
+// sanitized is how many drives the job erased.
+func sanitized(j *v1alpha1.FirmwareJob) int {
+	n := 0
+	for _, s := range j.Status.Steps {
+		if s.Sanitization != nil {
+			n++
+		}
+	}
+	return n
+}
 
 // toReporters are the jobs that report bad images.
 func (r *Reconciler) toReporters(ctx context.Context, _ client.Object) []reconcile.Request {
@@ -99,6 +114,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	f, err := r.gather(ctx, req.Name)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if f.certifiable() {
+		if err := r.certify(ctx, f.job); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	switch decide(f) {
 	case protect:

@@ -20,6 +20,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/certificate"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
@@ -37,9 +38,12 @@ type cluster struct {
 	*apitest.Env
 	// markers counts the jobs of stays.
 	markers int
+	events  *events.FakeRecorder
 }
 
-func newCluster(t *testing.T) *cluster { return &cluster{T: t, Env: apitest.New(t)} }
+func newCluster(t *testing.T) *cluster {
+	return &cluster{T: t, Env: apitest.New(t), events: events.NewFakeRecorder(1000)}
+}
 
 // start runs the operator's part that keeps finalizers, and the one that records quarantines if asked for.
 func (c *cluster) start(quarantines bool) {
@@ -50,7 +54,7 @@ func (c *cluster) start(quarantines bool) {
 	})
 	require.NoError(c, err)
 	require.NoError(c, index.Register(c.Context(), mgr.GetFieldIndexer()))
-	require.NoError(c, protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager(mgr))
+	require.NoError(c, protection.New(mgr.GetClient(), mgr.GetAPIReader(), c.events, apitest.Namespace).SetupWithManager(mgr))
 	if quarantines {
 		require.NoError(c, quarantine.New(mgr.GetClient(), events.NewFakeRecorder(100), time.Now).SetupWithManager(mgr))
 	}
@@ -232,4 +236,100 @@ func (c *cluster) confirm(j *v1alpha1.FirmwareJob) {
 		metav1.SetMetaDataAnnotation(&j.ObjectMeta, v1alpha1.ConfirmGoneAnnotation, "looked at it")
 		return c.Client.Update(c.Context(), j) == nil
 	}, time.Minute, 10*time.Millisecond)
+}
+
+// erased is a job whose node reports that it erased the drive of that serial number, which the job names as S1.
+func (c *cluster) erased(name, serial string, kinds ...string) *v1alpha1.FirmwareJob {
+	c.Helper()
+	j := &v1alpha1.FirmwareJob{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{v1alpha1.JobFinalizer}, Annotations: map[string]string{v1alpha1.ConsentedByAnnotation: "alice"}},
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{
+			{Name: "erase", Device: "n1-disk", Arguments: []v1alpha1.StepArgument{{Name: "serialNumber", Value: "S1"}}},
+		}}},
+	}
+	require.NoError(c, c.Client.Create(c.Context(), j))
+	at := metav1.Now().Rfc3339Copy()
+	c.update(j, func() {
+		j.Status.Steps = []v1alpha1.JobStep{{
+			Name: "erase", Device: "n1-disk", State: v1alpha1.StepSucceeded, StartTime: &at, CompletionTime: &at,
+			Sanitization: &v1alpha1.Sanitization{SerialNumber: serial, Method: "NVMe sanitize, block erase", Log: "log page 81h", Samples: 64},
+		}}
+	})
+	c.set(j, kinds...)
+	return j
+}
+
+func (c *cluster) certificates() []v1alpha1.SanitizationCertificate {
+	c.Helper()
+	var all v1alpha1.SanitizationCertificateList
+	require.NoError(c, c.Client.List(c.Context(), &all))
+	return all.Items
+}
+
+// TestWhatIsErasedIsCertified: the certificate is there before the job may go, is signed by a key that stays, and outlives the job. A job that fails
+// later has erased the drive all the same.
+func TestWhatIsErasedIsCertified(t *testing.T) {
+	c := newCluster(t)
+	c.start(false)
+	running := c.erased("running", "S1", v1alpha1.ConditionAdmitted)
+	require.Eventually(t, func() bool { return len(c.certificates()) == 1 }, time.Minute, 20*time.Millisecond)
+	c.set(running, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed)
+	over := c.erased("over", "S1", v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+	for _, j := range []*v1alpha1.FirmwareJob{running, over} {
+		require.NoError(t, c.Client.Delete(t.Context(), j))
+		require.Eventually(t, func() bool {
+			return apierrors.IsNotFound(c.Client.Get(t.Context(), client.ObjectKeyFromObject(j), &v1alpha1.FirmwareJob{}))
+		}, time.Minute, 20*time.Millisecond)
+	}
+	all := c.certificates()
+	require.Len(t, all, 2)
+	for i := range all {
+		assert.Equal(t, "alice", all[i].Spec.Record.ConsentedBy)
+		assert.Equal(t, all[0].Spec.PublicKey, all[i].Spec.PublicKey, "one key")
+		key, err := certificate.ReadPublicKey([]byte(all[i].Spec.PublicKey))
+		require.NoError(t, err)
+		require.NoError(t, key.Verify(&all[i]))
+	}
+	var secret corev1.Secret
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Namespace: apitest.Namespace, Name: protection.KeyName}, &secret))
+	assert.Equal(t, corev1.SecretTypeOpaque, secret.Type)
+}
+
+// TestLieIsNotCertified: a node that says of another drive that it is erased than its job names gets no certificate, and the job may go.
+func TestLieIsNotCertified(t *testing.T) {
+	c := newCluster(t)
+	c.start(false)
+	j := c.erased("lies", "S2", v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+	require.NoError(t, c.Client.Delete(t.Context(), j))
+	require.Eventually(t, func() bool {
+		return apierrors.IsNotFound(c.Client.Get(t.Context(), client.ObjectKeyFromObject(j), &v1alpha1.FirmwareJob{}))
+	}, time.Minute, 20*time.Millisecond)
+	assert.Empty(t, c.certificates())
+	assert.Contains(t, <-c.events.Events, `(serial number "S2") is erased, which is not certified: the job does not ask for that`)
+}
+
+// TestJobWaitsForItsCertificate: with a key that cannot be used the job stays, until the key is mended or a person lets it go.
+func TestJobWaitsForItsCertificate(t *testing.T) {
+	c := newCluster(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: protection.KeyName}, Data: map[string][]byte{protection.KeyFile: []byte("rubbish")}}
+	require.NoError(t, c.Client.Create(t.Context(), secret))
+	r := protection.New(c.Client, c.Client, c.events, apitest.Namespace)
+	reconcile := func(j *v1alpha1.FirmwareJob) error {
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(j)})
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(j), j))
+		return err
+	}
+	j := c.erased("erased", "S1", v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+	require.ErrorContains(t, reconcile(j), "put an ECDSA key there, or delete the Secret")
+	assert.Contains(t, j.Finalizers, v1alpha1.JobFinalizer)
+	lost := c.erased("lost", "S1", v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+	metav1.SetMetaDataAnnotation(&lost.ObjectMeta, v1alpha1.ConfirmGoneAnnotation, "x")
+	require.NoError(t, c.Client.Update(t.Context(), lost))
+	require.NoError(t, reconcile(lost))
+	assert.Empty(t, lost.Finalizers)
+	assert.Empty(t, c.certificates())
+	require.NoError(t, c.Client.Delete(t.Context(), secret))
+	require.NoError(t, reconcile(j))
+	assert.Empty(t, j.Finalizers)
+	assert.Len(t, c.certificates(), 1)
 }

@@ -289,7 +289,7 @@ func (w *world) job(name string) *v1alpha1.FirmwareJob {
 func (w *world) delete(job string) {
 	w.Helper()
 	require.NoError(w, w.Delete(w.Context(), w.job(job)))
-	_, err := protection.New(w.Client, w.Client).Reconcile(w.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: job}})
+	_, err := protection.New(w.Client, w.Client, events.NewFakeRecorder(10), "").Reconcile(w.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: job}})
 	require.NoError(w, err)
 }
 

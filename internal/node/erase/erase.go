@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
@@ -44,13 +45,40 @@ type Drive struct {
 
 // Result is the result of a round.
 type Result struct {
-	// Data is kept for the next round.
+	// Data is kept for the next round, and at the end it is the Proof.
 	Data []byte
 	// Again says that another round is needed, and Begun that the drive has begun: no round begins anything from then on.
 	Again, Begun bool
 	// Percent is how far the drive is, which is looked at again after a while; negative where that is not known, and nil where the round is over.
 	Percent *int
 	Message string
+}
+
+// Proof is what proves that a drive erased itself. It is kept with the step that is done.
+type Proof struct {
+	SerialNumber string `json:"serialNumber"`
+	Vendor       string `json:"vendor,omitempty"`
+	Model        string `json:"model,omitempty"`
+	// Method and Log are in the drive's words.
+	Method string `json:"by"`
+	Log    string `json:"log"`
+	// Size is that of all volumes in bytes.
+	Size int64 `json:"size"`
+	// Samples is how many blocks were read, Held how many of them held data before, and Seed what they were chosen by.
+	Samples int    `json:"samples"`
+	Held    int    `json:"held"`
+	Seed    uint64 `json:"seed"`
+	// Version is that of the daemon.
+	Version string `json:"version"`
+}
+
+// ReadProof returns the proof that a step kept; nil where it kept none, as one that is not done and those of earlier versions.
+func ReadProof(data []byte) *Proof {
+	var p Proof
+	if json.Unmarshal(data, &p) != nil || p.SerialNumber == "" {
+		return nil
+	}
+	return &p
 }
 
 // kept is what is kept from one round for the next.
@@ -322,11 +350,19 @@ func (e Eraser) follow(ctx context.Context, eraser driver.Eraser, d Drive, k kep
 		return nil, fmt.Errorf("%s: whether it has begun is not known, because the node went down just then and the drive had been erased before (%s); "+
 			"request the step again", unproven, now.Report)
 	}
+	proof := Proof{
+		SerialNumber: strings.TrimSpace(d.SerialNumber), Vendor: d.Vendor, Model: d.Model, Method: by, Log: cmp.Or(now.Log, now.Report),
+		Samples: found.read, Held: found.held, Seed: k.Seed, Version: version.Current(),
+	}
+	for _, s := range k.Spaces {
+		proof.Size += s.Size
+	}
+	data, err := json.Marshal(proof)
 	said := fmt.Sprintf("erased by %s; %s; %d samples of %d bytes, seed %#x: ", by, now.Report, found.read, blockSize, k.Seed)
 	if found.held == 0 {
-		return &Result{Message: said + "none held data before, so that the drive's log alone says it"}, nil
+		return &Result{Data: data, Message: said + "none held data before, so that the drive's log alone says it"}, err
 	}
-	return &Result{Message: fmt.Sprintf("%s%d held data before, none is as it was", said, found.held)}, nil
+	return &Result{Data: data, Message: fmt.Sprintf("%s%d held data before, none is as it was", said, found.held)}, err
 }
 
 func describe(m driver.EraseMethod) string {

@@ -114,7 +114,7 @@ func brief(steps []v1alpha1.JobStep, room int) []v1alpha1.JobStep {
 	clip(func(s v1alpha1.JobStep) bool { return !matters(s) })
 	clip(matters)
 	drop := func(s v1alpha1.JobStep) bool {
-		if left <= 0 || matters(s) {
+		if left <= 0 || matters(s) || s.Sanitization != nil { // nothing else says that the drive is erased
 			return false
 		}
 		left -= v1alpha1.SizeOf(s) + len(",")

@@ -13,6 +13,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/erase"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -199,6 +200,9 @@ func steps(s engine.Snapshot) []v1alpha1.JobStep {
 		if st.Rollback {
 			js.Part = v1alpha1.PartRollback
 		}
+		if st.Kind == plan.Erase && st.State == step.Succeeded {
+			js.Sanitization = sanitization(st)
+		}
 		if i == current && st.State == step.Running {
 			js.ProgressPercent = s.Percent
 			if s.Waiting != "" {
@@ -210,11 +214,27 @@ func steps(s engine.Snapshot) []v1alpha1.JobStep {
 	return shown(out, current)
 }
 
+// sanitization is the proof that a step erased its drive; nil for a step of an earlier version, which kept none.
+func sanitization(st step.Step) *v1alpha1.Sanitization {
+	p := erase.ReadProof(st.Data)
+	if p == nil {
+		return nil
+	}
+	return &v1alpha1.Sanitization{
+		SerialNumber: text.Clip(p.SerialNumber, maxIdentity), Vendor: text.Clip(p.Vendor, maxIdentity), Model: text.Clip(p.Model, maxIdentity),
+		SizeBytes: p.Size, Method: text.Clip(p.Method, maxIdentity), Log: text.Clip(p.Log, maxLog),
+		Samples: int32(p.Samples), HeldData: int32(p.Held), Seed: fmt.Sprintf("%#x", p.Seed), Version: text.Clip(p.Version, maxVersion), //nolint:gosec // at most 128 samples
+	}
+}
+
 // Bounds of the API: the steps of a job, and the bytes of a step's message and of a blamed device's message.
 const (
 	maxSteps        = 512
 	maxMessage      = 1024
 	maxBlameMessage = 512
+	maxIdentity     = 128
+	maxLog          = 256
+	maxVersion      = 64
 )
 
 // shown are at most as many steps as the API allows: the last ones, or those from the current step on if it is not among

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/erase"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -144,4 +145,36 @@ func TestSlowBootIsReported(t *testing.T) {
 	j.Record.Verdict.Healthy = false
 	assert.NotContains(t, meta.FindStatusCondition(job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now()).Conditions,
 		v1alpha1.ConditionReady).Message, "to boot")
+}
+
+// TestEveryErasedDriveIsReported: with what proves it, however long the rest is, since the operator certifies what is reported.
+func TestEveryErasedDriveIsReported(t *testing.T) {
+	j := journal.Job{Name: "j", Record: step.New([]plan.Step{{Kind: plan.Preflight}})}
+	now := time.Now()
+	proof := erase.Proof{
+		SerialNumber: strings.Repeat("S", 20), Vendor: "Samsung", Model: strings.Repeat("M", 40), Method: "NVMe sanitize, block erase", Log: "log page 81h",
+		Size: 1 << 40, Samples: 64, Held: 41, Seed: 0x2a, Version: "v0.1.0",
+	}
+	data, err := json.Marshal(proof)
+	require.NoError(t, err)
+	for i := range 128 {
+		j.Record.Steps = append(j.Record.Steps, step.Step{
+			Step: plan.Step{Kind: plan.Erase, Device: fmt.Sprintf("disk%0120d", i)}, State: step.Succeeded, Started: &now, Finished: &now, Message: strings.Repeat("m", 1024), Data: data,
+		}, step.Step{
+			Step: plan.Step{Kind: plan.VerifyFirmware, Device: fmt.Sprintf("disk%0120d", i)}, State: step.Succeeded, Message: strings.Repeat("m", 1024),
+		})
+	}
+	j.Record.Steps[3].State, j.Record.Steps[3].Data = step.Running, []byte(`{"method":"Block","seed":42}`)
+	got := job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, now)
+	var proven []*v1alpha1.Sanitization
+	for _, s := range got.Steps {
+		if s.Sanitization != nil {
+			proven = append(proven, s.Sanitization)
+		}
+	}
+	require.Len(t, proven, 127, "one is not done")
+	assert.Equal(t, &v1alpha1.Sanitization{
+		SerialNumber: proof.SerialNumber, Vendor: "Samsung", Model: proof.Model, SizeBytes: 1 << 40, Method: "NVMe sanitize, block erase", Log: "log page 81h",
+		Samples: 64, HeldData: 41, Seed: "0x2a", Version: "v0.1.0",
+	}, proven[0])
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
+	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	machines "github.com/nodefirmware/node-firmware-operator/pkg/host"
@@ -243,6 +244,10 @@ func TestErase(t *testing.T) {
 			assert.Equal(t, 1, d.begun())
 			assert.Equal(t, "erased by a simulated tool, "+c.says+"; log: completed; 64 samples of 4096 bytes, seed 0x2a: 64 held data before, none is as it was",
 				j.Record.Steps[2].Message)
+			assert.Equal(t, &erase.Proof{
+				SerialNumber: "S1", Vendor: disk.Vendor, Model: disk.Model, Method: "a simulated tool, " + c.says, Log: "log: completed", Size: diskSize,
+				Samples: 64, Held: 64, Seed: 42, Version: version.Current(),
+			}, erase.ReadProof(j.Record.Steps[2].Data), "what its certificate says")
 			assert.NotContains(t, d.data(), secret)
 			assert.Contains(t, d.percents, int32(75), "the drive says how far it is")
 			assert.Zero(t, d.boots)
@@ -354,6 +359,7 @@ func TestDriveThatIsNotProvenErasedHoldsTheNode(t *testing.T) {
 			}
 			assert.True(t, j.Record.Failure.Held)
 			assert.Equal(t, plan.Erase, j.Record.Failure.Step)
+			assert.Nil(t, erase.ReadProof(j.Record.Steps[2].Data), "a drive that lies gets no certificate")
 			assert.Equal(t, 1, d.begun())
 		})
 	}

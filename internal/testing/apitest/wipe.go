@@ -33,6 +33,7 @@ func policies() []client.ObjectList {
 func wiped() []client.ObjectList {
 	return []client.ObjectList{
 		&v1alpha1.FirmwareTemplateList{}, &v1alpha1.ConfigurationTemplateList{}, &v1alpha1.FirmwareSourceList{}, &v1alpha1.FirmwareCatalogList{}, &v1alpha1.FirmwareQuarantineList{}, &v1alpha1.RolloutPolicyList{}, &v1alpha1.CleaningPolicyList{},
+		&v1alpha1.SanitizationCertificateList{},
 		&v1alpha1.FirmwareJobList{}, &v1alpha1.NodeDeviceList{}, &v1alpha1.NodeFirmwareList{},
 		&maintenancev1alpha1.NodeMaintenanceList{}, &maintenancev1alpha1.MaintenanceOperatorConfigList{},
 		&corev1.PodList{}, &corev1.NodeList{}, &eventsv1.EventList{},

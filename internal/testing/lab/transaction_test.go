@@ -272,7 +272,7 @@ func (s *scene) patchNode(change func(*v1alpha1.NodeFirmware)) {
 func (s *scene) steps(name string, steps ...v1alpha1.RequestedStep) {
 	s.t.Helper()
 	require.NoError(s.t, s.lab.admin.Create(s.t.Context(), &v1alpha1.FirmwareJob{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: s.lab.consents(s.t)},
 		Spec: v1alpha1.FirmwareJobSpec{
 			NodeName: s.node.Name, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: steps, HealthyFor: "1s"},
 		},

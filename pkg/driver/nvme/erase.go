@@ -34,7 +34,7 @@ func (d *Driver) Erasure(ctx context.Context, id inventory.Identity) (driver.Era
 	if err != nil {
 		return driver.Erasure{}, err
 	}
-	e.Untouched, e.Mark = log.GlobalDataErased, log.Command
+	e.Untouched, e.Mark, e.Log = log.GlobalDataErased, log.Command, log.String()
 	for method, action := range actions {
 		if log.State != admin.NeverSanitized && log.Action() == action {
 			e.Method = method

@@ -321,11 +321,11 @@ func sanitizeLog(progress, global int, status string, command int) string {
 
 func TestSanitizeLogIsReadAsEachReleasePrintsIt(t *testing.T) {
 	for out, want := range map[string]admin.SanitizeLog{
-		sanitizeLog(65535, 1, "(0) The NVM subsystem has never been sanitized.", 0):                  {Progress: 65535, GlobalDataErased: true},
-		sanitizeLog(65535, 256, "(1) Most Recent Sanitize Command Completed Successfully.", 12):      {Progress: 65535, GlobalDataErased: true, State: admin.Sanitized, Command: 12},
-		sanitizeLog(32768, 0, "(2) Sanitize in Progress.", 27):                                       {Progress: 32768, State: admin.Sanitizing, Command: 27},
-		sanitizeLog(65535, 0, "(3) Most Recent Sanitize Command Failed.", 10):                        {Progress: 65535, State: admin.SanitizeFailed, Command: 10},
-		sanitizeLog(65535, 0, "(4) Most Recent Sanitize Command (No-Deallocate After Sanitize)", 12): {Progress: 65535, State: admin.SanitizedNoDealloc, Command: 12},
+		sanitizeLog(65535, 1, "(0) The NVM subsystem has never been sanitized.", 0):                  {Progress: 65535, GlobalDataErased: true, Status: 0x100},
+		sanitizeLog(65535, 256, "(1) Most Recent Sanitize Command Completed Successfully.", 12):      {Progress: 65535, GlobalDataErased: true, State: admin.Sanitized, Command: 12, Status: 0x101},
+		sanitizeLog(32768, 0, "(2) Sanitize in Progress.", 27):                                       {Progress: 32768, State: admin.Sanitizing, Command: 27, Status: 2},
+		sanitizeLog(65535, 0, "(3) Most Recent Sanitize Command Failed.", 10):                        {Progress: 65535, State: admin.SanitizeFailed, Command: 10, Status: 3},
+		sanitizeLog(65535, 0, "(4) Most Recent Sanitize Command (No-Deallocate After Sanitize)", 12): {Progress: 65535, State: admin.SanitizedNoDealloc, Command: 12, Status: 4},
 	} {
 		log, err := parseSanitizeLog([]byte(out))
 		require.NoError(t, err, out)

@@ -120,7 +120,8 @@ func TestParseSanitizeLog(t *testing.T) {
 	copy(b, "\x00\x80\x02\x01\x0c\x00\x00\x00")
 	l, err := ParseSanitizeLog(b)
 	require.NoError(t, err)
-	assert.Equal(t, SanitizeLog{State: Sanitizing, Progress: 0x8000, GlobalDataErased: true, Command: 12}, l)
+	assert.Equal(t, SanitizeLog{State: Sanitizing, Progress: 0x8000, GlobalDataErased: true, Command: 12, Status: 0x102}, l)
+	assert.Equal(t, "log page 81h: SPROG 8000h, SSTAT 0102h, SCDW10 0000000Ch", l.String())
 	assert.Equal(t, CryptoErase, l.Action())
 	for at, value := range map[int]byte{2: 5, 4: 1} {
 		c := slices.Clone(b)

@@ -59,6 +59,13 @@ type SanitizeLog struct {
 	GlobalDataErased bool
 	// Command is command dword 10 of the most recent Sanitize.
 	Command uint32
+	// Status is SSTAT as a whole, which State and GlobalDataErased are parts of.
+	Status uint16
+}
+
+// String is the log page as an auditor knows its fields.
+func (l SanitizeLog) String() string {
+	return fmt.Sprintf("log page 81h: SPROG %04Xh, SSTAT %04Xh, SCDW10 %08Xh", l.Progress, l.Status, l.Command)
 }
 
 // Action is that of the most recent Sanitize.
@@ -94,7 +101,7 @@ func ParseSanitizeLog(b []byte) (SanitizeLog, error) {
 // NewSanitizeLog interprets the fields SPROG, SSTAT and SCDW10.
 func NewSanitizeLog(progress, status uint16, command uint32) (SanitizeLog, error) {
 	l := SanitizeLog{
-		State: SanitizeState(status & sanitizeStates), Progress: progress, GlobalDataErased: status&globalDataErased != 0, Command: command,
+		State: SanitizeState(status & sanitizeStates), Progress: progress, GlobalDataErased: status&globalDataErased != 0, Command: command, Status: status,
 	}
 	switch {
 	case l.State > SanitizedNoDealloc:
