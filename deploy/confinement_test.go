@@ -232,6 +232,11 @@ func (i *installation) callers(t *testing.T) map[string]client.Client {
 	return out
 }
 
+// operatorAccount is the user name of the operator.
+func (i *installation) operatorAccount() string {
+	return "system:serviceaccount:" + i.namespace + ":" + i.prefix + "firmware-operator"
+}
+
 // consented is the object with the name of who consents to what it erases.
 func consented[O client.Object](o O, by string) O {
 	o.SetAnnotations(map[string]string{v1alpha1.ConsentedByAnnotation: by})
@@ -256,8 +261,8 @@ func certificateOf(name string) *v1alpha1.SanitizationCertificate {
 	at := metav1.NewTime(time.Unix(1764000000, 0))
 	return &v1alpha1.SanitizationCertificate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.SanitizationCertificateSpec{
 		Record: v1alpha1.SanitizationRecord{
-			Sanitization: v1alpha1.Sanitization{SerialNumber: "S1", Method: "NVMe sanitize, block erase", Log: "log page 81h"}, Term: v1alpha1.TermPurge,
-			NodeName: "node-a", Device: "node-a-disk-1", Job: "erases", JobUID: "1", StartTime: at, CompletionTime: at, Remains: "firmware",
+			Sanitization: v1alpha1.Sanitization{StartTime: at, SerialNumber: "S1", Method: "NVMe sanitize, block erase", Log: "log page 81h"}, Term: v1alpha1.TermPurge,
+			NodeName: "node-a", Device: "node-a-disk-1", Job: "erases", JobUID: "1", CompletionTime: at, Remains: "firmware",
 		},
 		Signature: []byte("signature"), PublicKey: "key",
 	}}
@@ -1013,7 +1018,10 @@ func (i *installation) attempts() []attempt {
 		// R003-43: data is erased by those alone who have that right.
 		{"job-editor", "erase a drive", create(erasing("erases")), "takes the verb erase on it"},
 		{"admin", "erase a drive", create(erasing("erases")), "takes the verb erase on it"},
-		{"operator", "erase a drive", create(erasing("erases-anything")), "only of type Update"},
+		{"operator", "erase a drive", create(consented(erasing("erases-anything"), i.operatorAccount())), "only of type Update"},
+		{"person", "erase by a policy in another's name", create(changed(consented(erasing("erases-four"), "bob"), func(j *v1alpha1.FirmwareJob) {
+			j.Spec.Task.CleaningPolicyRef = &v1alpha1.CleaningPolicyReference{Name: "erases"}
+		})), "add the annotation nodefirmware.io/consented-by: alice"},
 		{"eraser", "erase a drive", create(consented(erasing("erases"), "system:serviceaccount:default:eraser")), ""},
 		{"person", "erase a drive", create(consented(erasing("erases-too"), "alice")), ""},
 		{"person", "erase a drive without a name", create(erasing("erases-three")), "add the annotation nodefirmware.io/consented-by: alice"},

@@ -320,7 +320,7 @@ type FirmwareJobStatus struct {
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// steps of the job in the order they run, listed before the first one runs. At most 512, and fewer
 	// where the job would exceed 256 KiB: then the messages are shortened, and the first steps that succeeded are left out, but no
-	// failed step.
+	// failed step, and none that erased a drive.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512

@@ -47,7 +47,7 @@ const (
 	// CleaningAnnotation on a Node names the job whose steps run on it: until they have ended, a person may not uncordon it. The operator writes it.
 	CleaningAnnotation = "nodefirmware.io/cleaning"
 	// ConsentedByAnnotation on a FirmwareJob or a CleaningPolicy that erases drives names the user who writes it, who consents by that. An
-	// admission policy holds it against who that is. The certificates of the drives name them. The operator copies it to the jobs of a policy.
+	// admission policy compares it with the user who writes. The certificates of the drives repeat it. The operator copies it to the jobs of a policy.
 	ConsentedByAnnotation = "nodefirmware.io/consented-by"
 	// UpdateWhileCordonedAnnotation on a Node, with the value "true", lets the product update the Node while somebody else has cordoned it.
 	// People write it; without it such a Node waits. It is about a plain cordon alone, and the Node stays cordoned after the update.

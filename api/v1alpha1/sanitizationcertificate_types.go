@@ -40,6 +40,9 @@ type Sanitization struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	HeldData int32 `json:"heldData,omitempty"`
+	// startTime is when the node began, by its clock.
+	// +required
+	StartTime metav1.Time `json:"startTime,omitzero"`
 	// seed by which the samples were chosen, as a hexadecimal number.
 	// +optional
 	// +kubebuilder:validation:MaxLength=18
@@ -84,13 +87,10 @@ type SanitizationRecord struct {
 	// +kubebuilder:validation:MaxLength=253
 	CleaningPolicy string `json:"cleaningPolicy,omitempty"`
 	// consentedBy is the user who created the job, or wrote the policy, as the API server knew them. Absent where the admission policy that sees
-	// to that was not installed.
+	// to that was not installed when they did.
 	// +optional
-	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:MaxLength=1024
 	ConsentedBy string `json:"consentedBy,omitempty"`
-	// startTime is when the node began, by its clock.
-	// +required
-	StartTime metav1.Time `json:"startTime,omitzero"`
 	// completionTime is when the proof was complete, by the clock of the node.
 	// +required
 	CompletionTime metav1.Time `json:"completionTime,omitzero"`
@@ -110,14 +110,14 @@ type SanitizationCertificateSpec struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=256
 	Signature []byte `json:"signature,omitempty"`
-	// publicKey that the signature is valid for, as PEM. It proves something only to who knows this key from elsewhere.
+	// publicKey that the signature is valid for, as PEM. It proves something only to whoever knows this key from elsewhere.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	PublicKey string `json:"publicKey,omitempty"`
 }
 
 // SanitizationCertificate certifies that a drive erased all that it stored. The operator creates it at the end of a job that had the drive erase
-// itself and proved it. It has no owner and no end: it stays when the job, the node and the product are gone, until somebody deletes it.
+// itself and proved it. It has no owner and no end: it stays when the job and the node are gone, until somebody deletes it or the definition of its kind.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=scert,categories=firmware

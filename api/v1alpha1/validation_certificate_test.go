@@ -19,11 +19,12 @@ func validCertificate() *v1alpha1.SanitizationCertificate {
 		Spec: v1alpha1.SanitizationCertificateSpec{
 			Record: v1alpha1.SanitizationRecord{
 				Sanitization: v1alpha1.Sanitization{
+					StartTime:    someTime,
 					SerialNumber: "S64HNE0T000042", Vendor: "Samsung", Model: "PM9A3", SizeBytes: 1920383410176, Method: "NVMe sanitize, block erase",
 					Log: "log page 81h: SPROG FFFFh, SSTAT 0101h, SCDW10 0000000Ah", Samples: 64, HeldData: 41, Seed: "0x3c1f136139113f34", Version: "v0.1.0",
 				},
 				Term: v1alpha1.TermPurge, NodeName: "storage-004", Device: "storage-004-disk-eui36344830545000a1", Job: "storage-004-erase", JobUID: "6f0e",
-				ConsentedBy: "alice@example.com", StartTime: someTime, CompletionTime: someTime, Remains: "Firmware and logs.",
+				ConsentedBy: "alice@example.com", CompletionTime: someTime, Remains: "Firmware and logs.",
 			},
 			Signature: []byte("signature"), PublicKey: "key",
 		},

@@ -35,7 +35,11 @@ func demoCommand() *cobra.Command {
 			}
 			report, err := l.Demo(c.Context(), d)
 			if err == nil {
-				l.Ask(c.Context(), "status", "why "+report.Nodes[0].Name)
+				questions := []string{"status", "why " + report.Nodes[0].Name}
+				if report.Cleaned != nil {
+					questions = append(questions, "certificates")
+				}
+				l.Ask(c.Context(), questions...)
 			}
 			err = errors.Join(err, l.Close())
 			if report != nil {
@@ -53,6 +57,7 @@ func demoCommand() *cobra.Command {
 	c.Flags().BoolVar(&d.BadImage, "bad-image", true, "continue with NIC firmware that takes the link down, and watch it being rolled back")
 	c.Flags().BoolVar(&d.CutOff, "cut-off", true, "continue with NIC firmware that cuts its node off from the API server, and watch the node returning")
 	c.Flags().BoolVar(&d.Settings, "settings", true, "continue with a setting of a NIC that takes the link down, and watch it being taken back")
+	c.Flags().BoolVar(&d.Cleaning, "cleaning", true, "end with a node that leaves service, and watch its drives being erased and certified")
 	c.Flags().DurationVar(&d.Timeout, "timeout", 15*time.Minute, "how long all acts together may take")
 	c.Flags().StringVar(&reportFile, "report", "", "file for the report, as JSON")
 	return c

@@ -34,7 +34,8 @@ func erased() *v1alpha1.FirmwareJob {
 		Status: v1alpha1.FirmwareJobStatus{Steps: []v1alpha1.JobStep{
 			{Name: "drain", State: v1alpha1.StepSucceeded},
 			{
-				Name: "erase", Device: "disk-1", State: v1alpha1.StepSucceeded, StartTime: &began, CompletionTime: &ended, Sanitization: &v1alpha1.Sanitization{
+				Name: "erase", Device: "disk-1", State: v1alpha1.StepSucceeded, CompletionTime: &ended, Sanitization: &v1alpha1.Sanitization{
+					StartTime:    began,
 					SerialNumber: "S1", Vendor: "Samsung", Model: "PM9A3 <1.9 TB>", SizeBytes: 1920383410176, Method: "NVMe sanitize, block erase",
 					Log: "log page 81h: SPROG FFFFh, SSTAT 0101h, SCDW10 0000000Ah", Samples: 64, HeldData: 41, Seed: "0x3c1f136139113f34", Version: "v0.1.0",
 				},
@@ -78,7 +79,7 @@ func TestRecordSaysAll(t *testing.T) {
 	r.Remains = ""
 	assert.Equal(t, v1alpha1.SanitizationRecord{
 		Sanitization: *job.Status.Steps[1].Sanitization, Term: v1alpha1.TermPurge, NodeName: "storage-004", Device: "disk-1", Job: "storage-004-erase", JobUID: "6f0e",
-		CleaningPolicy: "handover", ConsentedBy: "alice", StartTime: began, CompletionTime: ended,
+		CleaningPolicy: "handover", ConsentedBy: "alice", CompletionTime: ended,
 	}, r)
 }
 
@@ -105,7 +106,6 @@ func TestOnlyWhatWasAsked(t *testing.T) {
 		"no step of that name":  func(j *v1alpha1.FirmwareJob) { j.Spec.Task.Steps[0].Name = "verify-erase" },
 		"one that failed":       func(j *v1alpha1.FirmwareJob) { j.Status.Steps[1].State = v1alpha1.StepFailed },
 		"one without an end":    func(j *v1alpha1.FirmwareJob) { j.Status.Steps[1].CompletionTime = nil },
-		"one without a start":   func(j *v1alpha1.FirmwareJob) { j.Status.Steps[1].StartTime = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := erased()
@@ -173,7 +173,13 @@ func TestOtherToolsVerify(t *testing.T) {
 			t.Skipf("%s is not installed", tool)
 		}
 	}
-	c, _ := signed(t)
+	_, key := signed(t)
+	job := erased()
+	job.Annotations[v1alpha1.ConsentedByAnnotation] = "Zoë \u2028 \\u2029 <&> \x01"
+	records, err := certificate.Records(job)
+	require.NoError(t, err)
+	c, err := certificate.Sign("odd", records[certificate.Name(job, "disk-1")], key)
+	require.NoError(t, err)
 	dir := t.TempDir()
 	object, err := json.MarshalIndent(c, "", "  ")
 	require.NoError(t, err)

@@ -9,12 +9,16 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // remains is what a sanitization leaves, and what the samples cannot see.
 const remains = "Blocks that the drive has taken out of use, its caches and its spare area are erased by the drive itself, as its specification demands; " +
 	"no host can read them to look. So are namespaces that were attached to no controller, of which no samples were read. " +
 	"The drive's firmware, logs, settings and passwords, and the memory of its controller, are not erased."
+
+// maxUser bounds the name of who consented, in bytes, as the API does.
+const maxUser = 1024
 
 // Name is that of the certificate of a drive that a job erased. A job has one for each drive.
 func Name(job *v1alpha1.FirmwareJob, device string) string {
@@ -37,7 +41,7 @@ func Records(job *v1alpha1.FirmwareJob) (records map[string]v1alpha1.Sanitizatio
 		}
 		r := v1alpha1.SanitizationRecord{
 			Sanitization: *s.Sanitization, Term: v1alpha1.TermPurge, NodeName: job.Spec.NodeName, Device: s.Device, Job: job.Name, JobUID: string(job.UID),
-			ConsentedBy: job.Annotations[v1alpha1.ConsentedByAnnotation], StartTime: *s.StartTime, CompletionTime: *s.CompletionTime, Remains: remains,
+			ConsentedBy: text.Clip(job.Annotations[v1alpha1.ConsentedByAnnotation], maxUser), CompletionTime: *s.CompletionTime, Remains: remains,
 		}
 		if ref := job.Spec.Task.CleaningPolicyRef; ref != nil {
 			r.CleaningPolicy = ref.Name
@@ -59,7 +63,7 @@ func unasked(job *v1alpha1.FirmwareJob, s v1alpha1.JobStep) string {
 	switch {
 	case s.Name != string(plan.Erase) || asked < 0:
 		return "the job does not ask for that"
-	case s.State != v1alpha1.StepSucceeded || s.StartTime == nil || s.CompletionTime == nil:
+	case s.State != v1alpha1.StepSucceeded || s.CompletionTime == nil:
 		return "the step has not ended well"
 	}
 	return ""

@@ -1,7 +1,6 @@
 package certificate
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -13,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -60,19 +60,11 @@ func Text(r v1alpha1.SanitizationRecord) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write record: %w", err)
 	}
-	var fields map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(plain))
-	decoder.UseNumber()
-	if err := decoder.Decode(&fields); err != nil {
-		return nil, fmt.Errorf("read record: %w", err)
-	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(fields); err != nil {
+	out, err := jsoncanonicalizer.Transform(plain)
+	if err != nil {
 		return nil, fmt.Errorf("write record: %w", err)
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	return out, nil
 }
 
 // Sign returns the certificate of that name.

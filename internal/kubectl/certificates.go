@@ -64,7 +64,7 @@ func (s *session) certificatesCommand() *cobra.Command {
 		}
 		found.verify(key)
 		if len(found.Items) == 0 {
-			s.say("No drive was certified as erased%s.", map[bool]string{true: " that is such", false: ""}[*node != "" || *serial != ""])
+			s.say("No certificate matches.")
 		}
 		if p, err := out.printer(); err != nil {
 			return err

@@ -21,7 +21,7 @@ func TestCertificates(t *testing.T) {
 	env := apitest.New(t)
 	access := viewer(t, env, "node-firmware-viewer")
 	out, said, code := shell(t, access, "certificates")
-	assert.Equal(t, []any{"", "No drive was certified as erased.\n", 0}, []any{out, said, code})
+	assert.Equal(t, []any{"", "No certificate matches.\n", 0}, []any{out, said, code})
 
 	text, err := certificate.NewKey()
 	require.NoError(t, err)
@@ -31,11 +31,12 @@ func TestCertificates(t *testing.T) {
 		at := metav1.NewTime(time.Date(2026, 11, 28, hour, 0, 0, 0, time.UTC))
 		c, err := certificate.Sign(name, v1alpha1.SanitizationRecord{
 			Sanitization: v1alpha1.Sanitization{
+				StartTime:    at,
 				SerialNumber: serial, Vendor: "Samsung", Model: "PM9A3", SizeBytes: 1920383410176, Method: "NVMe sanitize, block erase",
 				Log: "log page 81h: SPROG FFFFh, SSTAT 0101h, SCDW10 0000000Ah", Samples: 64, HeldData: held, Seed: "0x2a", Version: "v0.1.0",
 			},
 			Term: v1alpha1.TermPurge, NodeName: "node-" + serial, Device: "disk", Job: "j", JobUID: "6f0e", CleaningPolicy: "handover",
-			ConsentedBy: "alice", StartTime: at, CompletionTime: at, Remains: "Firmware and logs.",
+			ConsentedBy: "alice", CompletionTime: at, Remains: "Firmware and logs.",
 		}, key)
 		require.NoError(t, err)
 		return c
@@ -55,7 +56,7 @@ func TestCertificates(t *testing.T) {
 		assert.Equal(t, []any{"sanitizationcertificate.nodefirmware.io/first\n", 0}, []any{out, code})
 	}
 	_, said, code = shell(t, access, "certificates", "--node", "elsewhere")
-	assert.Equal(t, []any{"No drive was certified as erased that is such.\n", 0}, []any{said, code})
+	assert.Equal(t, []any{"No certificate matches.\n", 0}, []any{said, code})
 
 	pem := filepath.Join(t.TempDir(), "installation.pem")
 	require.NoError(t, os.WriteFile(pem, []byte(first.Spec.PublicKey), 0o600))

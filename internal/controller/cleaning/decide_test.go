@@ -228,7 +228,9 @@ func TestTheJobNamesTheDrivesThatThePolicyErases(t *testing.T) {
 	named := func(serial string) v1alpha1.RequestedStep {
 		return v1alpha1.RequestedStep{Name: "erase", Device: "n1-disk-" + serial, Arguments: []v1alpha1.StepArgument{{Name: "serialNumber", Value: serial}}}
 	}
-	consents := func(f *facts) { f.policies[1].Annotations = map[string]string{v1alpha1.ConsentedByAnnotation: "alice", "other": "x"} }
+	consents := func(f *facts) {
+		f.policies[1].Annotations = map[string]string{v1alpha1.ConsentedByAnnotation: "alice", "other": "x"}
+	}
 	j := decide(world(since("s"), erases(2), consents)).job
 	assert.Equal(t, []v1alpha1.RequestedStep{named("a"), named("b")}, j.Spec.Task.Steps)
 	assert.Equal(t, map[string]string{v1alpha1.ConsentedByAnnotation: "alice"}, j.Annotations)

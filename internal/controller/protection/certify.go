@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/certificate"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 const (
@@ -24,13 +25,28 @@ const (
 	KeyFile = "key.pem"
 )
 
-// certify makes the certificates of what the job erased that do not exist yet. Once made, they are left alone.
+// certify makes the certificates of what the job erased that do not exist yet. Once made, they are left alone. Why one cannot be made is an
+// event too.
 func (r *Reconciler) certify(ctx context.Context, j *v1alpha1.FirmwareJob) error {
+	err := r.certifyAll(ctx, j)
+	if err != nil {
+		r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNeedsIntervention, "Certify", "%s", text.Clip(err.Error(), maxNote))
+	}
+	return err
+}
+
+// maxNote bounds the note of an event in bytes, as the API does.
+const maxNote = 1024
+
+func (r *Reconciler) certifyAll(ctx context.Context, j *v1alpha1.FirmwareJob) error {
 	records, unasked := certificate.Records(j)
 	if unasked != nil {
 		r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNeedsIntervention, "Certify", "%s", unasked)
 	}
 	for _, name := range slices.Sorted(maps.Keys(records)) {
+		if _, known := r.issued.Load(name); known {
+			continue
+		}
 		err := r.direct.Get(ctx, client.ObjectKey{Name: name}, &v1alpha1.SanitizationCertificate{})
 		if apierrors.IsNotFound(err) {
 			err = r.issue(ctx, name, records[name])
@@ -38,6 +54,7 @@ func (r *Reconciler) certify(ctx context.Context, j *v1alpha1.FirmwareJob) error
 		if err != nil {
 			return fmt.Errorf("certify that %s is erased: %w", records[name].Device, err)
 		}
+		r.issued.Store(name, true)
 	}
 	return nil
 }
@@ -69,6 +86,9 @@ func (r *Reconciler) key(ctx context.Context) (*ecdsa.PrivateKey, error) {
 		}
 		secret.Data = map[string][]byte{KeyFile: made}
 		err = r.client.Create(ctx, secret, client.FieldOwner(v1alpha1.FieldOwnerOperator))
+		if apierrors.IsAlreadyExists(err) { // another worker was first
+			err = r.direct.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read or create the Secret %s: %w", KeyName, err)

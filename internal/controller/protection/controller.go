@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,8 @@ type Reconciler struct {
 	recorder events.EventRecorder
 	// namespace is the product's own, with the key that signs certificates.
 	namespace string
+	// issued are the names of certificates that are known to exist.
+	issued sync.Map
 }
 
 // New returns a reconciler. The client's cache needs the indexes of package index; direct must not be a cache.
@@ -116,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if f.certifiable() {
-		if err := r.certify(ctx, f.job); err != nil {
+		if err := r.certify(ctx, f.job); err != nil && !isConfirmed(f.job) {
 			return reconcile.Result{}, err
 		}
 	}

@@ -251,8 +251,8 @@ func (c *cluster) erased(name, serial string, kinds ...string) *v1alpha1.Firmwar
 	at := metav1.Now().Rfc3339Copy()
 	c.update(j, func() {
 		j.Status.Steps = []v1alpha1.JobStep{{
-			Name: "erase", Device: "n1-disk", State: v1alpha1.StepSucceeded, StartTime: &at, CompletionTime: &at,
-			Sanitization: &v1alpha1.Sanitization{SerialNumber: serial, Method: "NVMe sanitize, block erase", Log: "log page 81h", Samples: 64},
+			Name: "erase", Device: "n1-disk", State: v1alpha1.StepSucceeded, CompletionTime: &at,
+			Sanitization: &v1alpha1.Sanitization{StartTime: at, SerialNumber: serial, Method: "NVMe sanitize, block erase", Log: "log page 81h", Samples: 64},
 		}}
 	})
 	c.set(j, kinds...)
@@ -328,8 +328,15 @@ func TestJobWaitsForItsCertificate(t *testing.T) {
 	require.NoError(t, reconcile(lost))
 	assert.Empty(t, lost.Finalizers)
 	assert.Empty(t, c.certificates())
+	assert.Contains(t, <-c.events.Events, "put an ECDSA key there", "an event says so too")
 	require.NoError(t, c.Client.Delete(t.Context(), secret))
 	require.NoError(t, reconcile(j))
 	assert.Empty(t, j.Finalizers)
 	assert.Len(t, c.certificates(), 1)
+	confirmed := c.erased("confirmed", "S1", v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+	metav1.SetMetaDataAnnotation(&confirmed.ObjectMeta, v1alpha1.ConfirmGoneAnnotation, "x")
+	require.NoError(t, c.Client.Update(t.Context(), confirmed))
+	require.NoError(t, reconcile(confirmed))
+	assert.Empty(t, confirmed.Finalizers)
+	assert.Len(t, c.certificates(), 2, "what can be certified is")
 }

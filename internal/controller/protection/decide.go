@@ -49,10 +49,9 @@ func decide(f facts) verdict {
 	return keep
 }
 
-// certifiable reports whether what the job erased may have no certificate yet: a job that is let go has all that it can have. A person who confirmed
-// that the job may go may do so for the want of them.
+// certifiable reports whether what the job erased may have no certificate yet: a job that was let go has all that it can have.
 func (f facts) certifiable() bool {
-	return f.job != nil && controllerutil.ContainsFinalizer(f.job, v1alpha1.JobFinalizer) && sanitized(f.job) > 0 && !isConfirmed(f.job)
+	return f.job != nil && controllerutil.ContainsFinalizer(f.job, v1alpha1.JobFinalizer) && sanitized(f.job) > 0
 }
 
 // isConfirmed reports whether a person decided that the job may go.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -100,7 +101,7 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 		Writes: m.hardware.Runner, Uses: m.hardware.Host, Rebooter: systemd, Catalog: m.catalog,
 		Tasks: steps.Tasks{
 			Machine: m.hardware, Drivers: m.hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
-			Applied: applied(host.Journal), Eraser: erase.Eraser{Disks: m.hardware.Host, Seed: rand.Uint64},
+			Applied: applied(host.Journal), Eraser: erase.Eraser{Disks: m.hardware.Host, Seed: rand.Uint64, Now: time.Now},
 		},
 		BootID: m.hardware.BootID, BootTime: m.bootTime(systemd), Kernel: m.hardware.KernelRelease, SinceBoot: reboot.SinceBoot,
 		Kexec: func() (bool, error) { return sysfs.Kexec(m.hardware.FS) }, Limits: limits, Log: o.Log,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -23,6 +24,7 @@ type Eraser struct {
 	Disks Disks
 	// Seed returns a number by which the samples of a drive are chosen.
 	Seed func() uint64
+	Now  func() time.Time
 }
 
 // Disks opens what the drives of this host store.
@@ -45,7 +47,7 @@ type Drive struct {
 
 // Result is the result of a round.
 type Result struct {
-	// Data is kept for the next round, and at the end it is the Proof.
+	// Data is kept for the next round, and for ReadProof at the end.
 	Data []byte
 	// Again says that another round is needed, and Begun that the drive has begun: no round begins anything from then on.
 	Again, Begun bool
@@ -68,17 +70,19 @@ type Proof struct {
 	Samples int    `json:"samples"`
 	Held    int    `json:"held"`
 	Seed    uint64 `json:"seed"`
+	// Began is when the first samples were read.
+	Began time.Time `json:"began"`
 	// Version is that of the daemon.
 	Version string `json:"version"`
 }
 
 // ReadProof returns the proof that a step kept; nil where it kept none, as one that is not done and those of earlier versions.
 func ReadProof(data []byte) *Proof {
-	var p Proof
-	if json.Unmarshal(data, &p) != nil || p.SerialNumber == "" {
+	var k kept
+	if json.Unmarshal(data, &k) != nil {
 		return nil
 	}
-	return &p
+	return k.Proof
 }
 
 // kept is what is kept from one round for the next.
@@ -94,6 +98,10 @@ type kept struct {
 	// Begun says that the drive has begun, Unsure that this is not known and is to be told by the samples.
 	Begun  bool `json:"begun,omitempty"`
 	Unsure bool `json:"unsure,omitempty"`
+	// Since is when the samples were read.
+	Since time.Time `json:"since,omitzero"`
+	// Proof is there once the drive is proven erased. It is looked at again where the step is repeated all the same.
+	Proof *Proof `json:"proof,omitempty"`
 }
 
 // last is what the drive reports of its last erasure, as far as it tells that one from another.
@@ -221,7 +229,7 @@ func (e Eraser) prepare(ctx context.Context, d Drive, attempt int32) (*Result, e
 	if err != nil {
 		return nil, fmt.Errorf("nothing was erased: %w", err)
 	}
-	k := kept{Method: method, Seed: e.Seed(), Before: lastOf(has), Attempt: attempt}
+	k := kept{Method: method, Seed: e.Seed(), Before: lastOf(has), Attempt: attempt, Since: e.Now()}
 	k.Spaces, err = sample(volumes, k.Seed)
 	if err = cmp.Or(err, release(volumes)); err != nil {
 		return nil, fmt.Errorf("nothing was erased, because what the drive stores could not be sampled: %w", err)
@@ -350,14 +358,14 @@ func (e Eraser) follow(ctx context.Context, eraser driver.Eraser, d Drive, k kep
 		return nil, fmt.Errorf("%s: whether it has begun is not known, because the node went down just then and the drive had been erased before (%s); "+
 			"request the step again", unproven, now.Report)
 	}
-	proof := Proof{
+	k.Proof = &Proof{
 		SerialNumber: strings.TrimSpace(d.SerialNumber), Vendor: d.Vendor, Model: d.Model, Method: by, Log: cmp.Or(now.Log, now.Report),
-		Samples: found.read, Held: found.held, Seed: k.Seed, Version: version.Current(),
+		Samples: found.read, Held: found.held, Seed: k.Seed, Began: k.Since, Version: version.Current(),
 	}
 	for _, s := range k.Spaces {
-		proof.Size += s.Size
+		k.Proof.Size += s.Size
 	}
-	data, err := json.Marshal(proof)
+	data, err := json.Marshal(k)
 	said := fmt.Sprintf("erased by %s; %s; %d samples of %d bytes, seed %#x: ", by, now.Report, found.read, blockSize, k.Seed)
 	if found.held == 0 {
 		return &Result{Data: data, Message: said + "none held data before, so that the drive's log alone says it"}, err

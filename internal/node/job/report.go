@@ -97,7 +97,7 @@ func roomForSteps(updates []journal.Update, blamed []v1alpha1.BlamedDevice) int 
 
 // brief shortens the steps until they fit into the room: first the messages of those that neither run nor failed, then all messages. Then the
 // oldest that succeeded are left out, and at last those that come last. A failed step stays: it says which device the job
-// failed on.
+// failed on. So does one that erased a drive.
 func brief(steps []v1alpha1.JobStep, room int) []v1alpha1.JobStep {
 	matters := func(s v1alpha1.JobStep) bool {
 		return s.State == v1alpha1.StepRunning || s.State == v1alpha1.StepFailed

@@ -222,7 +222,7 @@ func sanitization(st step.Step) *v1alpha1.Sanitization {
 	}
 	return &v1alpha1.Sanitization{
 		SerialNumber: text.Clip(p.SerialNumber, maxIdentity), Vendor: text.Clip(p.Vendor, maxIdentity), Model: text.Clip(p.Model, maxIdentity),
-		SizeBytes: p.Size, Method: text.Clip(p.Method, maxIdentity), Log: text.Clip(p.Log, maxLog),
+		StartTime: metav1.NewTime(p.Began), SizeBytes: p.Size, Method: text.Clip(p.Method, maxIdentity), Log: text.Clip(p.Log, maxLog),
 		Samples: int32(p.Samples), HeldData: int32(p.Held), Seed: fmt.Sprintf("%#x", p.Seed), Version: text.Clip(p.Version, maxVersion), //nolint:gosec // at most 128 samples
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
@@ -150,12 +151,12 @@ func TestSlowBootIsReported(t *testing.T) {
 // TestEveryErasedDriveIsReported: with what proves it, however long the rest is, since the operator certifies what is reported.
 func TestEveryErasedDriveIsReported(t *testing.T) {
 	j := journal.Job{Name: "j", Record: step.New([]plan.Step{{Kind: plan.Preflight}})}
-	now := time.Now()
+	now := time.Date(2026, 11, 28, 9, 30, 0, 0, time.UTC)
 	proof := erase.Proof{
 		SerialNumber: strings.Repeat("S", 20), Vendor: "Samsung", Model: strings.Repeat("M", 40), Method: "NVMe sanitize, block erase", Log: "log page 81h",
-		Size: 1 << 40, Samples: 64, Held: 41, Seed: 0x2a, Version: "v0.1.0",
+		Size: 1 << 40, Samples: 64, Held: 41, Seed: 0x2a, Began: now, Version: "v0.1.0",
 	}
-	data, err := json.Marshal(proof)
+	data, err := json.Marshal(map[string]any{"proof": proof})
 	require.NoError(t, err)
 	for i := range 128 {
 		j.Record.Steps = append(j.Record.Steps, step.Step{
@@ -174,7 +175,7 @@ func TestEveryErasedDriveIsReported(t *testing.T) {
 	}
 	require.Len(t, proven, 127, "one is not done")
 	assert.Equal(t, &v1alpha1.Sanitization{
-		SerialNumber: proof.SerialNumber, Vendor: "Samsung", Model: proof.Model, SizeBytes: 1 << 40, Method: "NVMe sanitize, block erase", Log: "log page 81h",
+		StartTime: metav1.NewTime(now), SerialNumber: proof.SerialNumber, Vendor: "Samsung", Model: proof.Model, SizeBytes: 1 << 40, Method: "NVMe sanitize, block erase", Log: "log page 81h",
 		Samples: 64, HeldData: 41, Seed: "0x2a", Version: "v0.1.0",
 	}, proven[0])
 }

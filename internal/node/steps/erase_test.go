@@ -54,6 +54,9 @@ type drive struct {
 
 const secret = "a secret that nobody may read. "
 
+// began is when the first samples are read.
+var began = time.Date(2026, 11, 28, 9, 30, 0, 0, time.UTC)
+
 const diskSize = 1 << 20
 
 func newDrive(t *testing.T, methods ...driver.EraseMethod) *drive {
@@ -65,7 +68,7 @@ func newDrive(t *testing.T, methods ...driver.EraseMethod) *drive {
 	h.sim.Erasable("disk0", bytes.Repeat([]byte(secret), diskSize/len(secret)+1)[:diskSize], methods...)
 	h.drv = mortalDriver{h.sim, d}
 	h.tasks.Drivers = driver.Set{h.drv}
-	h.tasks.Eraser = erase.Eraser{Disks: d, Seed: func() uint64 { return 42 }}
+	h.tasks.Eraser = erase.Eraser{Disks: d, Seed: func() uint64 { return 42 }, Now: func() time.Time { return began }}
 	return d
 }
 
@@ -246,7 +249,7 @@ func TestErase(t *testing.T) {
 				j.Record.Steps[2].Message)
 			assert.Equal(t, &erase.Proof{
 				SerialNumber: "S1", Vendor: disk.Vendor, Model: disk.Model, Method: "a simulated tool, " + c.says, Log: "log: completed", Size: diskSize,
-				Samples: 64, Held: 64, Seed: 42, Version: version.Current(),
+				Samples: 64, Held: 64, Seed: 42, Began: began, Version: version.Current(),
 			}, erase.ReadProof(j.Record.Steps[2].Data), "what its certificate says")
 			assert.NotContains(t, d.data(), secret)
 			assert.Contains(t, d.percents, int32(75), "the drive says how far it is")

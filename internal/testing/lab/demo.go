@@ -27,6 +27,8 @@ type DemoOptions struct {
 	CutOff bool
 	// Settings continues with a setting that takes a link down and has to be given back.
 	Settings bool
+	// Cleaning ends with a node that leaves service and has its drives erased.
+	Cleaning bool
 	// Timeout ends a demo that does not finish.
 	Timeout time.Duration
 	// Screen takes a line for each change of the fleet, or shows it where it is a *Screen.
@@ -86,6 +88,10 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	}
 	if err == nil && o.Settings {
 		report.Settings, err = l.wrongSetting(ctx, o, list)
+		report.fail(err)
+	}
+	if err == nil && o.Cleaning {
+		report.Cleaned, err = l.handOver(ctx, o)
 		report.fail(err)
 	}
 	return report, err

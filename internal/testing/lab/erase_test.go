@@ -3,20 +3,17 @@ package lab
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/certificate"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
@@ -89,60 +86,40 @@ func TestErase(t *testing.T) {
 	eventually(t, "the job is gone", func() bool {
 		return apierrors.IsNotFound(l.admin.Get(t.Context(), client.ObjectKeyFromObject(job), &v1alpha1.FirmwareJob{}))
 	})
-	certificates := l.certificates(t)
+	certificates := s.certificates()
 	require.Len(t, certificates, 1, "a job goes when it has its certificate")
 	record := certificates[0].Spec.Record
 	assert.Equal(t, drive.Status.SerialNumber, record.SerialNumber)
 	assert.Equal(t, "handover", record.Job)
-	assert.Equal(t, l.consents(t)[v1alpha1.ConsentedByAnnotation], record.ConsentedBy)
+	assert.Equal(t, job.Annotations[v1alpha1.ConsentedByAnnotation], record.ConsentedBy)
+	assert.NotEmpty(t, record.ConsentedBy)
 	assert.Regexp(t, `^log page 81h: SPROG [0-9A-F]{4}h, SSTAT 0101h, SCDW10 0000000Ah$`, record.Log)
 	erase("handover", drive.Status.SerialNumber)
 	eventually(t, "the manifest that is applied again is refused", func() bool { return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonJobRejected })
 	assert.Equal(t, 1, erasures())
-	assert.Equal(t, certificates, l.certificates(t), "they outlive the job, and what erased nothing has none")
+	assert.Equal(t, certificates, s.certificates(), "they outlive the job, and what erased nothing has none")
 }
 
-// certificates are those of all drives that were erased, each with a valid signature.
-func (l *Lab) certificates(t *testing.T) []v1alpha1.SanitizationCertificate {
-	t.Helper()
-	var all v1alpha1.SanitizationCertificateList
-	require.NoError(t, l.admin.List(t.Context(), &all))
-	for i := range all.Items {
-		key, err := certificate.ReadPublicKey([]byte(all.Items[i].Spec.PublicKey))
-		require.NoError(t, err)
-		require.NoError(t, key.Verify(&all.Items[i]))
-	}
-	return all.Items
-}
-
-// consents are the annotations by which the administrator of the cluster consents to what erases drives.
-func (l *Lab) consents(t *testing.T) map[string]string {
-	t.Helper()
-	me := &authenticationv1.SelfSubjectReview{}
-	require.NoError(t, l.admin.Create(t.Context(), me))
-	return map[string]string{v1alpha1.ConsentedByAnnotation: me.Status.UserInfo.Username}
+// certificates are those of all drives of the node that were erased.
+func (s *scene) certificates() []v1alpha1.SanitizationCertificate {
+	s.t.Helper()
+	out, err := s.lab.certified(s.t.Context(), s.node.Name, time.Time{})
+	require.NoError(s.t, err)
+	return out
 }
 
 // stores has a drive of the node store the data.
 func (s *scene) stores(key string, data []byte) {
 	s.t.Helper()
-	disk, err := os.OpenFile(s.node.Machine.Disk(key), os.O_WRONLY, 0)
-	require.NoError(s.t, err)
-	_, err = disk.WriteAt(data, 0)
-	require.NoError(s.t, err)
-	require.NoError(s.t, disk.Close())
+	require.NoError(s.t, s.node.store(key, data))
 }
 
 // holds reports whether the beginning of what a drive of the node stores has the text in it.
 func (s *scene) holds(key, text string) bool {
 	s.t.Helper()
-	disk, err := os.Open(s.node.Machine.Disk(key))
+	is, err := s.node.stores(key, text)
 	require.NoError(s.t, err)
-	defer disk.Close()
-	is := make([]byte, 1<<20)
-	_, err = disk.ReadAt(is, 0)
-	require.NoError(s.t, err)
-	return bytes.Contains(is, []byte(text))
+	return is
 }
 
 // R003-43, R003-53: a node that leaves service has the drives erased that its policy names, once a person consented in it. While the policy names
@@ -171,12 +148,9 @@ func TestANodeLeavesErased(t *testing.T) {
 		return n == len(serials) && l.admin.Get(t.Context(), client.ObjectKey{Name: s.node.Name}, &v1alpha1.NodeFirmware{}) == nil
 	})
 	all := int32(len(serials)) //nolint:gosec // a handful
-	drives := []v1alpha1.ExpectedDevices{{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: v1alpha1.AnyVendor, SerialNumbers: serials}, Count: new(all + 1)}}
-	p := &v1alpha1.CleaningPolicy{ObjectMeta: metav1.ObjectMeta{Name: "handover", Annotations: l.consents(t)}, Spec: v1alpha1.CleaningPolicySpec{
-		NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/hostname": s.node.Name}},
-		When:         []v1alpha1.CleaningTime{v1alpha1.CleaningOutOfService}, Consent: "handover",
-		Steps: []v1alpha1.CleaningStep{{Name: "erase", Priority: new(int32(1)), Expect: drives, Arguments: []v1alpha1.StepArgument{{Name: "method", Value: "Block"}}}},
-	}}
+	p, err := l.handoverPolicy(t.Context(), s.node.Name, serials)
+	require.NoError(t, err)
+	p.Spec.Steps[0].Expect[0].Count = new(all + 1)
 	require.NoError(t, l.admin.Create(t.Context(), p))
 	s.patchNode(func(n *v1alpha1.NodeFirmware) { n.Spec.Service = v1alpha1.NodeOutOfService })
 	eventually(t, "the node has another number of drives", func() bool { return is(s.clean()) == "False "+v1alpha1.ReasonNoMatch })
@@ -197,8 +171,8 @@ func TestANodeLeavesErased(t *testing.T) {
 		}
 	}
 	assert.Equal(t, len(serials), erased)
-	eventually(t, "the drives are certified", func() bool { return len(l.certificates(t)) == len(serials) })
-	for _, c := range l.certificates(t) {
+	eventually(t, "the drives are certified", func() bool { return len(s.certificates()) == len(serials) })
+	for _, c := range s.certificates() {
 		assert.Contains(t, serials, c.Spec.Record.SerialNumber)
 		assert.Equal(t, "handover", c.Spec.Record.CleaningPolicy)
 		assert.NotEmpty(t, c.Spec.Record.ConsentedBy)

@@ -309,7 +309,7 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 	l := startLabWith(t, Options{Nodes: 3, Uplink: true, QuietPeriod: 10 * time.Second}) // the devices of a node are assigned in that time on a busy machine too
 	killed := l.killWhileCutOff(t)
 	var screen bytes.Buffer
-	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 30 * time.Minute, Screen: &screen, BadImage: true, CutOff: true, Settings: true})
+	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 30 * time.Minute, Screen: &screen, BadImage: true, CutOff: true, Settings: true, Cleaning: true})
 	require.NoError(t, err, screen.String())
 	assert.Equal(t, "Succeeded", report.Result)
 	assert.LessOrEqual(t, report.MaxDisturbed, 2)
@@ -371,6 +371,9 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 	assert.Equal(t, 3, report.Settings.Nodes, "R002-50: each node has its settings, given with its firmware")
 	assert.Equal(t, 1, report.Settings.RolledBack, "a value that takes a link down concerns one node")
 	assert.NotEmpty(t, report.Settings.Node)
+	require.NotNil(t, report.Cleaned)
+	assert.Equal(t, "Clean", report.Cleaned.Result)
+	assert.Len(t, report.Cleaned.Certificates, 2, "R003-43: one for each drive that was erased")
 	var quarantines v1alpha1.FirmwareQuarantineList
 	require.NoError(t, l.admin.List(t.Context(), &quarantines))
 	versions := map[string]int{}

@@ -25,7 +25,9 @@ type Report struct {
 	CutOff *CutOffReport `json:"cutOff,omitempty"`
 	// Settings is the outcome of the settings of the first act, and of one that takes a link down; absent if none was tried.
 	Settings *SettingsReport `json:"settings,omitempty"`
-	Nodes    []NodeReport    `json:"nodes"`
+	// Cleaned is the outcome of a node that left service; absent if none did.
+	Cleaned *CleanedReport `json:"cleaned,omitempty"`
+	Nodes   []NodeReport   `json:"nodes"`
 }
 
 // NodeReport is one machine.
@@ -99,6 +101,9 @@ func (r *Report) Summary(w io.Writer) {
 			s.Nodes, wrongLink, s.Node, s.DurationSeconds, len(r.Nodes)-s.RolledBack)
 	} else if s != nil && s.Result == actQuarantined {
 		fmt.Fprintf(w, "Settings with linkType %s were quarantined already: %d nodes spared.\n", wrongLink, len(r.Nodes))
+	}
+	if c := r.Cleaned; c != nil && c.Result == actClean {
+		fmt.Fprintf(w, "%s left service clean in %.0f s: %d drives erased, each with a certificate.\n", c.Node, c.DurationSeconds, len(c.Certificates))
 	}
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)

@@ -271,8 +271,10 @@ func (s *scene) patchNode(change func(*v1alpha1.NodeFirmware)) {
 
 func (s *scene) steps(name string, steps ...v1alpha1.RequestedStep) {
 	s.t.Helper()
+	consents, err := s.lab.consents(s.t.Context())
+	require.NoError(s.t, err)
 	require.NoError(s.t, s.lab.admin.Create(s.t.Context(), &v1alpha1.FirmwareJob{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: s.lab.consents(s.t)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: consents},
 		Spec: v1alpha1.FirmwareJobSpec{
 			NodeName: s.node.Name, Task: v1alpha1.JobTask{Type: v1alpha1.JobTypeSteps, Steps: steps, HealthyFor: "1s"},
 		},
