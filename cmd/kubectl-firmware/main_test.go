@@ -51,14 +51,15 @@ func fleet(t testing.TB, devices int, patched *atomic.Int32) *httptest.Server {
 	const most = 500
 	var pages [][]byte
 	for first := 0; first < devices; first += most {
-		list := v1alpha1.NodeDeviceList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeDeviceList"}}
+		list, meta := []v1alpha1.NodeDevice{}, metav1.ListMeta{ResourceVersion: "1"}
 		for i := first; i < min(first+most, devices); i++ {
-			list.Items = append(list.Items, device(i))
+			list = append(list, device(i))
 		}
-		if list.ResourceVersion = "1"; first+most < devices {
-			list.Continue = strconv.Itoa(len(pages) + 1)
+		if first+most < devices {
+			meta.Continue = strconv.Itoa(len(pages) + 1)
 		}
-		page, err := json.Marshal(list)
+		// An API server writes the names of a list of custom resources in alphabetical order, as this does.
+		page, err := json.Marshal(map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": "NodeDeviceList", "metadata": meta, "items": list})
 		require.NoError(t, err)
 		pages = append(pages, page)
 	}

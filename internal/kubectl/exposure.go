@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -145,7 +146,8 @@ func (s *session) exposureCommand() *cobra.Command {
 			if untold := e.untold(); untold != "" {
 				s.say("%s", untold)
 			}
-			return e.names(func(o runtime.Object) error { return p.PrintObj(o, s.Out) })
+			w := bufio.NewWriter(s.Out)
+			return cmp.Or(e.names(func(o runtime.Object) error { return p.PrintObj(o, w) }), w.Flush())
 		}
 		return out.print(s.Out, e)
 	}
@@ -356,7 +358,7 @@ func (e *Exposure) names(do func(runtime.Object) error) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(once)) {
-		d := &v1alpha1.NodeDevice{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeDevice"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+		d := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeDevice"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if err := do(d); err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func (f *getOptions) checkClass() error {
 }
 
 // found are devices with how they stand.
-type found struct{ Items []foundDevice }
+type found struct{ Items []*foundDevice }
 
 // foundDevice is what is kept of a device: the object itself only where it is printed whole.
 type foundDevice struct {
@@ -127,9 +127,7 @@ func (s *session) devices(ctx context.Context, api client.Reader, f getOptions, 
 	}
 	out, list := &found{}, eachBrief
 	if whole {
-		list = func(ctx context.Context, c client.Reader, chosen fields.Set, do func(*v1alpha1.NodeDevice) error) error {
-			return reading.Each(ctx, c, &v1alpha1.NodeDeviceList{}, chosen, do)
-		}
+		list = eachDevice
 	}
 	for _, chosen := range f.requests(held) {
 		err := list(ctx, api, chosen, func(d *v1alpha1.NodeDevice) error {
@@ -161,7 +159,7 @@ func (s *session) devices(ctx context.Context, api client.Reader, f getOptions, 
 	if err := s.missed(ctx, api, f, out); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(out.Items, func(a, b foundDevice) int { return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(out.Items, func(a, b *foundDevice) int { return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.name, b.name)) })
 	return out, nil
 }
 
@@ -226,7 +224,7 @@ func (f *getOptions) chooses(d *v1alpha1.NodeDevice, held map[string]bool) bool 
 // missed refuses a name of no device, or a node that is none, and says which one may be meant.
 func (s *session) missed(ctx context.Context, api client.Reader, f getOptions, out *found) error {
 	for _, name := range f.names {
-		if slices.ContainsFunc(out.Items, func(d foundDevice) bool { return d.name == name }) {
+		if slices.ContainsFunc(out.Items, func(d *foundDevice) bool { return d.name == name }) {
 			continue
 		}
 		names, err := namesOf(ctx, api, "NodeDevice")
@@ -260,8 +258,8 @@ func heldNodes(ctx context.Context, api client.Reader) (map[string]bool, error) 
 	})
 }
 
-func foundOf(d *v1alpha1.NodeDevice, standing string, whole bool) foundDevice {
-	out := foundDevice{name: d.Name, node: d.Spec.NodeName, class: string(d.Status.Class), model: d.Status.Model, pciID: d.Status.PCIID,
+func foundOf(d *v1alpha1.NodeDevice, standing string, whole bool) *foundDevice {
+	out := &foundDevice{name: d.Name, node: d.Spec.NodeName, class: string(d.Status.Class), model: d.Status.Model, pciID: d.Status.PCIID,
 		running: d.Status.Running(), stands: standing}
 	if d.Spec.Firmware != nil {
 		out.desired = d.Spec.Firmware.Version

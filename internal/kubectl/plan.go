@@ -127,7 +127,7 @@ func gatherPlan(ctx context.Context, api client.Reader, now time.Time) (f foreca
 			f.Firmware = append(f.Firmware, n)
 			return trimmed(n)
 		}),
-		reading.Each(ctx, api, &v1alpha1.NodeDeviceList{}, nil, func(d *v1alpha1.NodeDevice) error {
+		eachDevice(ctx, api, nil, func(d *v1alpha1.NodeDevice) error {
 			f.Devices = append(f.Devices, d)
 			parameters := slices.Clone(d.Status.Parameters) // what is stored counts too
 			err := trimmed(d)

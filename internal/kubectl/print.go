@@ -1,6 +1,8 @@
 package kubectl
 
 import (
+	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -123,7 +125,8 @@ func printObjects(p printers.ResourcePrinter, format string, list runtime.Object
 	if format != "name" {
 		return p.PrintObj(list, w)
 	}
-	return meta.EachListItem(list, func(o runtime.Object) error { return p.PrintObj(o, w) })
+	out := bufio.NewWriterSize(w, 32<<10)
+	return cmp.Or(meta.EachListItem(list, func(o runtime.Object) error { return p.PrintObj(o, out) }), out.Flush())
 }
 
 // print prints a result in the format that was asked for.

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/csv"
@@ -72,6 +73,14 @@ var reportColumns = []struct {
 // propertyOf begins the names of the properties of a component.
 const propertyOf = "nodefirmware.io:"
 
+// propertyNames are those of the columns, in their order.
+var propertyNames = func() (out []string) {
+	for _, column := range reportColumns {
+		out = append(out, propertyOf+column.name)
+	}
+	return out
+}()
+
 func (s *session) reportCommand() *cobra.Command {
 	old := ""
 	c := &cobra.Command{
@@ -121,7 +130,7 @@ func (s *session) reportCommand() *cobra.Command {
 }
 
 // report reads what every device runs, in order of node and name.
-func (s *session) report(ctx context.Context) ([]reported, error) {
+func (s *session) report(ctx context.Context) ([]*reported, error) {
 	api, err := s.connect()
 	if err != nil {
 		return nil, err
@@ -129,12 +138,12 @@ func (s *session) report(ctx context.Context) ([]reported, error) {
 	return reportOf(ctx, api)
 }
 
-func reportOf(ctx context.Context, api client.Reader) ([]reported, error) {
+func reportOf(ctx context.Context, api client.Reader) ([]*reported, error) {
 	stands, err := explain.ReadStandings(ctx, api)
 	if err != nil {
 		return nil, err
 	}
-	out := []reported{}
+	var out []*reported
 	err = eachBrief(ctx, api, nil, func(d *v1alpha1.NodeDevice) error {
 		r := rowOf(d)
 		if c, run := stands.Of(d); run != nil {
@@ -149,14 +158,14 @@ func reportOf(ctx context.Context, api client.Reader) ([]reported, error) {
 		out = append(out, r)
 		return nil
 	})
-	slices.SortFunc(out, func(a, b reported) int { return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.device, b.device)) })
+	slices.SortFunc(out, func(a, b *reported) int { return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.device, b.device)) })
 	return out, err
 }
 
 // rowOf is what a report says of a device without the catalogs.
-func rowOf(d *v1alpha1.NodeDevice) reported {
+func rowOf(d *v1alpha1.NodeDevice) *reported {
 	f, s := foundOf(d, "", false), &d.Status
-	r := reported{
+	r := &reported{
 		node: f.node, device: f.name, class: f.class, vendor: s.Vendor, model: f.model, pciID: f.pciID, subsystemID: s.SubsystemID, boardID: s.BoardID,
 		serial: s.SerialNumber, uniqueID: s.UniqueID, pciAddress: s.PCIAddress, running: f.running, desired: f.desired, state: f.state, known: "no",
 	}
@@ -184,7 +193,7 @@ func valueOf(cell string) string {
 	return cell
 }
 
-func writeCSV(w io.Writer, devices []reported) error {
+func writeCSV(w io.Writer, devices []*reported) error {
 	out := csv.NewWriter(w)
 	row := make([]string, len(reportColumns))
 	for i, column := range reportColumns {
@@ -193,9 +202,9 @@ func writeCSV(w io.Writer, devices []reported) error {
 	if err := out.Write(row); err != nil {
 		return err
 	}
-	for i := range devices {
+	for _, r := range devices {
 		for j, column := range reportColumns {
-			row[j] = cell(*column.of(&devices[i]))
+			row[j] = cell(*column.of(r))
 		}
 		if err := out.Write(row); err != nil {
 			return err
@@ -206,7 +215,7 @@ func writeCSV(w io.Writer, devices []reported) error {
 }
 
 // writeCycloneDX writes a component after the other: a fleet in one document would have to be in memory twice.
-func (s *session) writeCycloneDX(w io.Writer, devices []reported) error {
+func (s *session) writeCycloneDX(w io.Writer, devices []*reported) error {
 	id, err := uuid.NewRandomFromReader(s.random)
 	if err != nil {
 		return fmt.Errorf("draw a serial number: %w", err)
@@ -224,9 +233,8 @@ func (s *session) writeCycloneDX(w io.Writer, devices []reported) error {
 	}
 	affected := map[string][]cyclonedx.Affects{}
 	out := &listWriter{w: w}
-	out.write(strings.TrimSuffix(string(head), "}") + ",\n\"components\":[")
-	for i := range devices {
-		r := &devices[i]
+	out.write(append(bytes.TrimSuffix(head, []byte("}")), ",\n\"components\":["...))
+	for _, r := range devices {
 		out.item(componentOf(r))
 		for _, id := range r.vulnerabilities() {
 			affected[id] = append(affected[id], cyclonedx.Affects{Ref: r.device})
@@ -247,23 +255,24 @@ type listWriter struct {
 	err   error
 }
 
-func (l *listWriter) write(text string) {
+func (l *listWriter) write(text []byte) {
 	if l.err == nil {
-		_, l.err = io.WriteString(l.w, text)
+		_, l.err = l.w.Write(text)
 	}
 }
 
 func (l *listWriter) next(text string) {
-	l.write("\n" + text)
+	l.write([]byte("\n" + text))
 	l.items = 0
 }
 
 func (l *listWriter) item(o any) {
 	text, err := json.Marshal(o)
 	if l.err = cmp.Or(l.err, err); l.items > 0 {
-		l.write(",")
+		l.write([]byte(","))
 	}
-	l.write("\n" + string(text))
+	l.write([]byte("\n"))
+	l.write(text)
 	l.items++
 }
 
@@ -273,10 +282,10 @@ func componentOf(r *reported) *cyclonedx.Component {
 	if r.vendor != "" {
 		c.Supplier = &cyclonedx.OrganizationalEntity{Name: r.vendor}
 	}
-	properties := []cyclonedx.Property{}
-	for _, column := range reportColumns {
+	properties := make([]cyclonedx.Property, 0, len(reportColumns))
+	for i, column := range reportColumns {
 		if value := *column.of(r); !column.own && value != "" {
-			properties = append(properties, cyclonedx.Property{Name: propertyOf + column.name, Value: value})
+			properties = append(properties, cyclonedx.Property{Name: propertyNames[i], Value: value})
 		}
 	}
 	c.Properties = &properties
@@ -284,14 +293,14 @@ func componentOf(r *reported) *cyclonedx.Component {
 }
 
 // readReport reads a report in either form.
-func readReport(path string) ([]reported, error) {
+func readReport(path string) ([]*reported, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read report: %w", err)
 	}
 	defer f.Close()
 	in := bufio.NewReader(f)
-	var devices []reported
+	var devices []*reported
 	if mark, _ := in.Peek(3); string(mark) == "\ufeff" { // as spreadsheets write
 		_, _ = in.Discard(len(mark))
 	}
@@ -301,15 +310,15 @@ func readReport(path string) ([]reported, error) {
 		devices, err = readCSV(in)
 	}
 	seen := map[string]bool{}
-	for i := range devices {
-		switch name := devices[i].device; {
+	for _, r := range devices {
+		switch {
 		case err != nil:
-		case name == "":
+		case r.device == "":
 			err = errors.New("a device has no name")
-		case seen[name]:
-			err = fmt.Errorf("device %s is there twice", name)
+		case seen[r.device]:
+			err = fmt.Errorf("device %s is there twice", r.device)
 		}
-		seen[devices[i].device] = true
+		seen[r.device] = true
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is no report of this command: %w. To write one: kubectl firmware report > fleet.csv", path, err)
@@ -317,7 +326,7 @@ func readReport(path string) ([]reported, error) {
 	return devices, nil
 }
 
-func readCSV(in io.Reader) (out []reported, err error) {
+func readCSV(in io.Reader) (out []*reported, err error) {
 	rows := csv.NewReader(in)
 	rows.ReuseRecord = true
 	header, err := rows.Read()
@@ -345,10 +354,10 @@ func readCSV(in io.Reader) (out []reported, err error) {
 		case err != nil:
 			return nil, err
 		}
-		var r reported
+		r := &reported{}
 		for i, value := range row {
 			if columns[i] != nil {
-				*columns[i](&r) = strings.Clone(valueOf(value))
+				*columns[i](r) = strings.Clone(valueOf(value))
 			}
 		}
 		out = append(out, r)
@@ -356,7 +365,7 @@ func readCSV(in io.Reader) (out []reported, err error) {
 }
 
 // readCycloneDX reads the components of a document, one after the other.
-func readCycloneDX(r io.Reader) (out []reported, err error) {
+func readCycloneDX(r io.Reader) (out []*reported, err error) {
 	in := json.NewDecoder(r)
 	if _, err := in.Token(); err != nil {
 		return nil, err
@@ -392,7 +401,7 @@ func readCycloneDX(r io.Reader) (out []reported, err error) {
 	return out, nil
 }
 
-func components(in *json.Decoder) (out []reported, err error) {
+func components(in *json.Decoder) (out []*reported, err error) {
 	if start, err := in.Token(); err != nil || start != json.Delim('[') {
 		return nil, cmp.Or(err, errors.New("its components are no list"))
 	}
@@ -401,7 +410,7 @@ func components(in *json.Decoder) (out []reported, err error) {
 		if err := in.Decode(&c); err != nil {
 			return nil, err
 		}
-		r := reported{device: c.BOMRef, running: c.Version}
+		r := &reported{device: c.BOMRef, running: c.Version}
 		if c.Supplier != nil {
 			r.vendor = c.Supplier.Name
 		}
@@ -409,7 +418,7 @@ func components(in *json.Decoder) (out []reported, err error) {
 			for _, p := range *c.Properties {
 				for _, column := range reportColumns {
 					if !column.own && p.Name == propertyOf+column.name {
-						*column.of(&r) = p.Value
+						*column.of(r) = p.Value
 					}
 				}
 			}
@@ -470,7 +479,7 @@ func (s *session) compareReports(ctx context.Context, out *output, old string, n
 	if err != nil {
 		return err
 	}
-	var after []reported
+	var after []*reported
 	if len(newer) > 0 {
 		after, err = readReport(newer[0])
 	} else {
@@ -495,17 +504,16 @@ func isOther(a, b string) bool { return a != "" && b != "" && a != b }
 
 // changesOf compares two reports by the names of the devices, and versions as the operator does. A device of another serial number or unique id
 // under the same name is another one: the BIOS of a node has one name in every mainboard.
-func changesOf(before, after []reported) *ReportDifference {
+func changesOf(before, after []*reported) *ReportDifference {
 	out := &ReportDifference{TypeMeta: metav1.TypeMeta{APIVersion: resultVersion, Kind: "ReportDifference"}, Changes: []ReportChange{}}
 	was := map[string]*reported{}
-	for i := range before {
-		was[before[i].device] = &before[i]
+	for _, r := range before {
+		was[r.device] = r
 	}
 	change := func(r *reported, what, from, to string) {
 		out.Changes = append(out.Changes, ReportChange{Device: r.device, Node: r.node, Class: r.class, Model: r.model, Change: what, Was: from, Is: to})
 	}
-	for i := range after {
-		r := &after[i]
+	for _, r := range after {
 		old := was[r.device]
 		delete(was, r.device)
 		switch {

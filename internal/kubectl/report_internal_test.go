@@ -129,9 +129,9 @@ func TestReportsAreCompared(t *testing.T) {
 		require.ErrorIs(t, err, errDiffers)
 		assert.Equal(t, "ReportDifference:Gone Came Changed", changes)
 	}
-	spelled := changesOf([]reported{{device: "a", running: "1.0 "}, {device: "b"}}, []reported{{device: "a", running: "1.0"}, {device: "b", running: "2"}})
+	spelled := changesOf([]*reported{{device: "a", running: "1.0 "}, {device: "b"}}, []*reported{{device: "a", running: "1.0"}, {device: "b", running: "2"}})
 	assert.Equal(t, []ReportChange{{Device: "b", Change: "Changed", Was: unknown, Is: "2"}}, spelled.Changes)
-	replaced := changesOf([]reported{{device: "n1-bios", running: "1", serial: "A"}, {device: "x"}}, []reported{{device: "n1-bios", running: "1", serial: "B"}, {device: "x", serial: "C"}})
+	replaced := changesOf([]*reported{{device: "n1-bios", running: "1", serial: "A"}, {device: "x"}}, []*reported{{device: "n1-bios", running: "1", serial: "B"}, {device: "x", serial: "C"}})
 	assert.Equal(t, []ReportChange{{Device: "n1-bios", Change: "Replaced", Was: "1", Is: "1"}}, replaced.Changes, "what was not known before is no change")
 }
 
@@ -185,6 +185,6 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left
 
 func TestAReportThatCannotBeWrittenIsAnError(t *testing.T) {
 	s := &session{now: anna.now.Local, random: strings.NewReader(strings.Repeat("7", 16))}
-	require.ErrorContains(t, s.writeCycloneDX(fullDisk{}, []reported{{device: "a"}}), "no space left")
-	require.ErrorContains(t, writeCSV(fullDisk{}, []reported{{device: "a"}}), "no space left")
+	require.ErrorContains(t, s.writeCycloneDX(fullDisk{}, []*reported{{device: "a"}}), "no space left")
+	require.ErrorContains(t, writeCSV(fullDisk{}, []*reported{{device: "a"}}), "no space left")
 }

@@ -21,13 +21,13 @@ func Each[O client.Object](ctx context.Context, c client.Reader, list client.Obj
 	return EachOf(ctx, c, list, client.ListOptions{FieldSelector: selector(fieldsAre)}, do)
 }
 
-// EachOf does so for those that the options select; more are handed to the client as they are.
-func EachOf[O client.Object](ctx context.Context, c client.Reader, list client.ObjectList, chosen client.ListOptions, do func(O) error, more ...client.ListOption) error {
+// EachOf does so for those that the options select.
+func EachOf[O client.Object](ctx context.Context, c client.Reader, list client.ObjectList, chosen client.ListOptions, do func(O) error) error {
 	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		page := list.DeepCopyObject().(client.ObjectList)
 		chosen := chosen
 		chosen.Raw, chosen.Limit, chosen.Continue = &o, o.Limit, o.Continue
-		return page, c.List(ctx, page, append([]client.ListOption{&chosen}, more...)...)
+		return page, c.List(ctx, page, &chosen)
 	})
 	p.PageSize, p.PageBufferSize = PageSize, 2
 	return p.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {

@@ -12,6 +12,8 @@ const (
 	gap = 3
 	// least is how narrow a column is made.
 	least = 8
+	// enough is how many bytes of whole lines are written at once.
+	enough = 32 << 10
 )
 
 // Write prints rows under a header. An empty cell is a dash, so that scripts can cut columns. Where the rows are wider than the width, which is
@@ -34,20 +36,23 @@ func Write(w io.Writer, width int, header []string, rows [][]string, givesWay ..
 	if width > 0 {
 		narrow(widths, width, givesWay)
 	}
-	var line strings.Builder
-	for _, row := range all {
-		line.Reset()
+	var lines strings.Builder
+	for at, row := range all {
 		for i, cell := range row {
 			cell = cut(cell, widths[i])
-			line.WriteString(cell)
+			lines.WriteString(cell)
 			if i < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+gap))
+				lines.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+gap))
 			}
 		}
-		line.WriteByte('\n')
-		if _, err := io.WriteString(w, line.String()); err != nil {
+		lines.WriteByte('\n')
+		if at < len(all)-1 && lines.Len() < enough {
+			continue
+		}
+		if _, err := io.WriteString(w, lines.String()); err != nil {
 			return err
 		}
+		lines.Reset()
 	}
 	return nil
 }

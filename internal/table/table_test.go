@@ -1,6 +1,8 @@
 package table_test
 
 import (
+	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -39,4 +41,27 @@ func TestALineFitsWhateverIsInIt(t *testing.T) {
 			assert.LessOrEqual(t, utf8.RuneCountInString(line), width, line)
 		}
 	})
+}
+
+// lines is a writer that wants whole lines, as one does that replaces what a terminal would act on.
+type lines struct {
+	t    *testing.T
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	assert.True(l.t, bytes.HasSuffix(b, []byte("\n")))
+	return l.text.Write(b)
+}
+
+func TestALongTableIsWrittenInWholeLines(t *testing.T) {
+	var rows [][]string
+	want := "N       WHY\n"
+	for i := range 5000 {
+		rows = append(rows, []string{strconv.Itoa(10000 + i), "größer €"})
+		want += strconv.Itoa(10000+i) + "   größer €\n"
+	}
+	out := &lines{t: t}
+	require.NoError(t, table.Write(out, 0, []string{"N", "WHY"}, rows))
+	assert.Equal(t, want, out.text.String())
 }
