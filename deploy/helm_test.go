@@ -145,7 +145,7 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 			t.Logf("$ %s\n%s", line, said)
 			if strings.HasPrefix(line, "helm uninstall") {
 				left := p.everything(t)
-				require.Len(t, left, 10, "%s", left)
+				require.Len(t, left, 11, "%s", left)
 				for _, o := range left {
 					assert.Regexp(t, `^CustomResourceDefinition /[a-z]+\.nodefirmware\.io$`, o)
 				}
