@@ -53,7 +53,7 @@ func wirings() []Mutant {
 		operator("no catalog is looked at", wire, "TestShipped", "\t\t\treturn catalog.Setup", "\t\t\tif true {\n\t\t\t\treturn nil\n\t\t\t}\n\t\t\treturn catalog.Setup"),
 		operator("no Node gets its object", wire, "TestShipped", "return node.SetupWithManager(mgr, c.Namespace, node.Retention)", "_ = node.Retention; return nil"),
 		operator("a deleted job stays", wire, "TestShipped", "protection.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, c.Namespace).SetupWithManager",
-			"func(manager.Manager) error { protection.New(nil, nil, nil, \"\"); return nil }"),
+			"func(manager.Manager) error { _ = protection.New; return nil }"),
 		operator("no source is fetched", wire, "TestShipped", "sources.SetupWithManager", "func(manager.Manager) error { _ = sources; return nil }"),
 		operator("a leader is never elected", manager, "TestShipped", "LeaderElection:          c.LeaderElect,", "LeaderElection:          false,"),
 		operator("nothing answers probes", manager, "TestShipped", "HealthProbeBindAddress:        c.ProbeAddress,", `HealthProbeBindAddress:        "0",`),
