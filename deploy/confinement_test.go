@@ -1016,8 +1016,8 @@ func (i *installation) attempts() []attempt {
 		{"job-editor", "restore firmware", admitted(create(changed(byPerson(v1alpha1.JobTypeRestore), func(j *v1alpha1.FirmwareJob) { j.Name = "restore" }))), ""},
 		{"job-editor", "back firmware up", create(byPerson(v1alpha1.JobTypeBackup)), ""},
 		// R003-43: data is erased by those alone who have that right.
-		{"job-editor", "erase a drive", create(erasing("erases")), "takes the verb erase on it"},
-		{"admin", "erase a drive", create(erasing("erases")), "takes the verb erase on it"},
+		{"job-editor", "erase a drive", create(consented(erasing("erases"), "system:serviceaccount:default:job-editor")), "takes the verb erase on it"},
+		{"admin", "erase a drive", create(consented(erasing("erases"), "system:serviceaccount:default:admin")), "takes the verb erase on it"},
 		{"operator", "erase a drive", create(consented(erasing("erases-anything"), i.operatorAccount())), "only of type Update"},
 		{"person", "erase by a policy in another's name", create(changed(consented(erasing("erases-four"), "bob"), func(j *v1alpha1.FirmwareJob) {
 			j.Spec.Task.CleaningPolicyRef = &v1alpha1.CleaningPolicyReference{Name: "erases"}
@@ -1031,8 +1031,8 @@ func (i *installation) attempts() []attempt {
 		{"operator", "erase by a policy", create(changed(erasing("by-policy"), func(j *v1alpha1.FirmwareJob) {
 			j.Spec.Task.CleaningPolicyRef = &v1alpha1.CleaningPolicyReference{Name: "erases"}
 		})), ""},
-		{"cleaning-editor", "have a policy erase", create(changed(cleaning(), erases)), "takes the verb erase on it"},
-		{"cleaning-editor", "have a policy erase later", patch(cleaning(), `{"spec":{"when":["OutOfService"],"consent":"storage","steps":[{"name":"erase","priority":1,"expect":[{"selector":{"class":"Disk","vendor":"any"},"count":1}]}]}}`), "takes the verb erase on it"},
+		{"cleaning-editor", "have a policy erase", create(consented(changed(cleaning(), erases), "system:serviceaccount:default:cleaning-editor")), "takes the verb erase on it"},
+		{"cleaning-editor", "have a policy erase later", patch(cleaning(), `{"metadata":{"annotations":{"nodefirmware.io/consented-by":"system:serviceaccount:default:cleaning-editor"}},"spec":{"when":["OutOfService"],"consent":"storage","steps":[{"name":"erase","priority":1,"expect":[{"selector":{"class":"Disk","vendor":"any"},"count":1}]}]}}`), "takes the verb erase on it"},
 		{"person", "have a policy erase", create(consented(changed(cleaning(), erases), "alice")), ""},
 		{"person", "say that another consented to a policy", patch(erased(), `{"metadata":{"annotations":{"nodefirmware.io/consented-by":"bob"}}}`), "consented-by: alice"},
 		{"person", "have a policy erase otherwise", patch(erased(), `{"spec":{"when":["OutOfService"],"state":"Active","nodeSelector":{"matchLabels":{"pool":"gpu"}}}}`), ""},
@@ -1043,7 +1043,7 @@ func (i *installation) attempts() []attempt {
 		{"a", "certify what was erased", create(certificateOf("drive-a")), noVerb},
 		{"admin", "delete a certificate", remove(certificateOf("drive")), noVerb},
 		{"viewer", "see certificates", list(&v1alpha1.SanitizationCertificateList{}), ""},
-		{"job-editor", "erase by a policy", create(changed(erasing("by-a-policy"), func(j *v1alpha1.FirmwareJob) {
+		{"job-editor", "erase by a policy", create(changed(consented(erasing("by-a-policy"), "system:serviceaccount:default:job-editor"), func(j *v1alpha1.FirmwareJob) {
 			j.Spec.Task.CleaningPolicyRef = &v1alpha1.CleaningPolicyReference{Name: "erases"}
 		})), "takes the verb erase on it"},
 		{"pin-editor", "restore firmware", create(byPerson(v1alpha1.JobTypeRestore)), noVerb},

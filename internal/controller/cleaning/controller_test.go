@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -94,10 +95,12 @@ func (c *cluster) report() {
 // service takes the node out of service, or returns it.
 func (c *cluster) service(is v1alpha1.NodeService, release string) error {
 	c.Helper()
-	n := &v1alpha1.NodeFirmware{}
-	require.NoError(c, c.Client.Get(c.Context(), client.ObjectKey{Name: "n1"}, n))
-	n.Spec.Service, n.Spec.Requests.Release = is, release
-	return c.Client.Update(c.Context(), n)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		n := &v1alpha1.NodeFirmware{}
+		require.NoError(c, c.Client.Get(c.Context(), client.ObjectKey{Name: "n1"}, n))
+		n.Spec.Service, n.Spec.Requests.Release = is, release
+		return c.Client.Update(c.Context(), n)
+	})
 }
 
 func (c *cluster) edit(change func(*corev1.Node)) {
