@@ -189,13 +189,15 @@ func progressOfJob(j *v1alpha1.FirmwareJob) progress {
 	if len(ways) > 0 {
 		p.next = ways[0].Typed()
 	}
+	running := false
 	for _, step := range j.Status.Steps {
 		p.all++
 		switch step.State {
 		case v1alpha1.StepSucceeded, v1alpha1.StepSkipped, v1alpha1.StepFailed:
 			p.done++
 		case v1alpha1.StepRunning:
-			if !p.end {
+			if !p.end && !running { // of several drives that erase themselves, the first one
+				running = true
 				p.says = atStep(j)
 				if step.ProgressPercent != nil {
 					p.says = fmt.Sprintf("%s, %d %% of it done.", strings.TrimSuffix(p.says, "."), *step.ProgressPercent)

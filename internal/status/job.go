@@ -191,7 +191,7 @@ func jobReady(f JobFacts) []Condition {
 	switch {
 	case f.Overdue != "":
 		message = sentence(message) + " " + sentence(f.Overdue)
-		if f.Step == string(plan.Erase) {
+		if f.erases() {
 			message += " To give it up, which holds the node: " + wayout.Set("fwj", f.Name, `"cancel":{"mode":"Force"}`)
 		}
 		out = stalled(v1alpha1.ReasonNeedsIntervention, message)
@@ -359,6 +359,9 @@ func JobNoHandler(namespace, node string, m *v1alpha1.Machine, old []metav1.Cond
 	return Merge(old, generation, now, EndConditions, want...)
 }
 
+// erases reports whether the step that runs is that of a drive which erases itself.
+func (f JobFacts) erases() bool { return strings.HasPrefix(f.Step+" ", string(plan.Erase)+" ") }
+
 // jobCancelling says what a cancellation waits for.
 func jobCancelling(f JobFacts) []Condition {
 	c := Condition{Type: v1alpha1.ConditionCancelling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWaitingForStep}
@@ -368,6 +371,9 @@ func jobCancelling(f JobFacts) []Condition {
 	case f.Cancelling == step.GracePeriod:
 		c.Message = fmt.Sprintf("Step %s has until %s to end by itself, and no other step begins. To end it at once: %s",
 			f.Step, f.GraceUntil.UTC().Format(time.RFC3339), wayout.Set("fwj", f.Name, `"cancel":{"mode":"Force"}`))
+	case f.erases() && f.Cancelling == step.WriteRunning && !f.CancelForce:
+		c.Message = "The drives that have begun to erase themselves go on, and no other one is told to. The job ends when they are done, and holds the node. " +
+			"To give them up, without a proof: " + wayout.Set("fwj", f.Name, `"cancel":{"mode":"Force"}`)
 	case f.Failure != nil:
 		c.Message = fmt.Sprintf("The job has already failed, and step %s, which follows from that, cannot be cancelled. Wait for it to end.", f.Step)
 	case f.Cancelling == step.WriteRunning && f.CancelForce:

@@ -302,3 +302,15 @@ func TestAHeldJobNamesTheOneThatTookItsNodeOver(t *testing.T) {
 		assert.Equal(t, want, status.SupersededBy(j))
 	}
 }
+
+// A drive that erases itself cannot be stopped: who waits for it, or cancelled the job, is told how to give it up (R003-43).
+func TestDriveThatIsWaitedForCanBeGivenUp(t *testing.T) {
+	const command = `kubectl patch fwj a --type merge -p '{"spec":{"cancel":{"mode":"Force"}}}'`
+	overdue := status.Job(status.JobFacts{Name: "a", Step: "erase disk0", Overdue: "no progress for 4h"}, nil, 1, time.Unix(0, 0))
+	assert.Contains(t, meta.FindStatusCondition(overdue, v1alpha1.ConditionStalled).Message, "To give it up, which holds the node: "+command)
+	for name, failure := range map[string]*step.Failure{"it still runs": nil, "a drive has failed": {Reason: step.StepFailed}} {
+		cancelled := status.Job(status.JobFacts{Name: "a", Step: "erase disk0", Cancelling: step.WriteRunning, Failure: failure}, nil, 1, time.Unix(0, 0))
+		assert.Contains(t, meta.FindStatusCondition(cancelled, v1alpha1.ConditionCancelling).Message, "no other one is told to. The job ends when they are done, "+
+			"and holds the node. To give them up, without a proof: "+command, name)
+	}
+}

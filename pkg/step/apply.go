@@ -131,8 +131,8 @@ func (r *Record) rejudge() {
 	}
 }
 
-// fail keeps the first failure; further failures of the verification only add to its blamed devices, and the gate of the rollback
-// says who is left of them.
+// fail keeps the first failure; further failures of the verification only add to its blamed devices, those of drives that were followed to
+// their end to its message, and the gate of the rollback says who is left of them.
 func (r *Record) fail(a Action, rollback bool) {
 	switch f := a.Failure; {
 	case rollback:
@@ -153,6 +153,9 @@ func (r *Record) fail(a Action, rollback bool) {
 	default:
 		more := *r.Failure
 		more.Blames = append(slices.Clone(more.Blames), f.Blames...)
+		if f.Step == plan.Erase {
+			more.Message = text.Clip(more.Message+"; "+f.Device+": "+f.Message, maxMessage)
+		}
 		r.Failure = &more
 	}
 }

@@ -28,7 +28,7 @@ func CancelAwaits(r Record, grace bool) Delay {
 	}
 	s := r.Steps[i]
 	switch {
-	case r.Failure != nil && r.Failure.Reason == Cancelled:
+	case r.Failure != nil && r.Failure.Reason == Cancelled && !s.followed():
 		return ""
 	case s.State == Running && (s.Kind == plan.Flash || s.Kind == plan.Restore || s.Kind == plan.Configure || s.Changes):
 		return WriteRunning
@@ -99,7 +99,7 @@ func (d decider) untold() bool {
 // endRounds ends the job between two rounds of the step.
 func (d decider) endRounds() Action {
 	if d.untold() {
-		return d.fail(Cancelled, "cancelled, and nothing was erased: %s", *d.f.Cancel)
+		return d.fail(Cancelled, "cancelled before the drive was told to erase itself: %s", *d.f.Cancel)
 	}
 	return d.fail(Cancelled, "cancelled by force, so the step is not begun again: %s", *d.f.Cancel)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -201,7 +200,7 @@ func (d decider) attempts() int32 {
 // plugin was replaced. It does not interrupt a step that this process runs, waits for a running write, and does not
 // take a node out again that is being returned to service.
 func (d decider) driverChanged() bool {
-	if d.s.Kind == plan.Release || len(d.r.erasing()) > 0 || !d.fresh() || d.r.Failure != nil || d.r.Restarts >= MaxRestarts || d.writing() {
+	if d.s.Kind == plan.Release || slices.ContainsFunc(d.r.Steps, Step.erasing) || !d.fresh() || d.r.Failure != nil || d.r.Restarts >= MaxRestarts || d.writing() {
 		return false
 	}
 	return d.f.Drivers != nil && slices.ContainsFunc(d.r.Updates, func(u Update) bool {
@@ -231,12 +230,8 @@ func (d decider) settle(s State, m string) Action {
 
 func (d decider) fail(r Reason, format string, args ...any) Action {
 	message := fmt.Sprintf(format, args...)
-	drives := d.r.erasing()
-	if refused(d.s) { // it speaks for itself
-		drives = slices.DeleteFunc(drives, func(name string) bool { return name == d.s.Device })
-	}
-	if len(drives) > 0 {
-		message += fmt.Sprintf("; these drives may be erasing themselves, which nothing stops, and are NOT proven erased: %s", strings.Join(drives, ", "))
+	if d.s.erasing() && !refused(d.s) { // that one speaks for itself
+		message += fmt.Sprintf("; %s may be erasing itself, which nothing stops, and is NOT proven erased", d.s.Device)
 	}
 	a := d.settle(StepFault, text.Clip(message, maxMessage))
 	a.Failure = &Failure{Reason: r, Message: a.Message, Step: d.s.Kind, Device: d.s.Device, Held: d.r.InMaintenance() && !d.r.UnderHold}

@@ -203,17 +203,16 @@ func (s Step) interrupted() bool {
 	return s.State == Running && !s.Lasting && (s.Returned == nil || !s.Returned.Again)
 }
 
-// erasing lists the drives that were told to erase themselves, or may have been, and are not known to be done.
-func (r Record) erasing() []string {
-	var out []string
-	for _, s := range r.Steps {
-		unknown := len(s.Data) > 0 && s.Returned == nil
-		if s.Kind == plan.Erase && (s.State == Running || s.State == Pending) && (s.Lasting || unknown) {
-			out = append(out, s.Device)
-		}
-	}
-	return out
+// erasing reports whether the step's drive was told to erase itself, or may have been, and is not known to be done.
+func (s Step) erasing() bool {
+	unknown := len(s.Data) > 0 && s.Returned == nil
+	return s.Kind == plan.Erase && s.unfinished() && (s.Lasting || unknown)
 }
+
+func (s Step) unfinished() bool { return s.State == Pending || s.State == Running }
+
+// followed reports whether the step only follows what its drive does by itself, which nothing stops.
+func (s Step) followed() bool { return s.Kind == plan.Erase && s.State == Running && s.Lasting }
 
 // outOfService reports whether a step that is not part of every update runs only while the node is out of service.
 func (s Step) outOfService() bool { return s.Changes || s.OutOfService }
@@ -355,20 +354,46 @@ func (r Record) Clone() Record {
 }
 
 // Current is the index of the step that runs or is to run next, or -1 when there is none. After a failure it is one of
-// the remaining verification steps, the steps of the rollback, or the release if the node is returned to service.
+// the remaining verification steps, of those that follow a drive, the steps of the rollback, or the release if the node is returned to service.
 func (r Record) Current() int {
 	if r.Outcome != "" {
 		return -1
 	}
 	for i, s := range r.Steps {
-		if s.State != Pending && s.State != Running {
-			continue
-		}
-		if r.Failure == nil || r.rollsBack() && s.Rollback || r.runsAfterFailure(s.Kind) {
-			return i
+		if s.unfinished() && (r.Failure == nil || r.rollsBack() && s.Rollback || r.runsAfterFailure(s.Kind) || s.followed()) {
+			return r.sideBySide(i)
 		}
 	}
 	return -1
+}
+
+// sideBySide is the step that is current while the drive of step i erases itself: one whose drive is done, or else the next one that has its
+// drive begin, so that the drives of a host erase themselves side by side.
+func (r Record) sideBySide(i int) int {
+	if !r.Steps[i].followed() {
+		return i
+	}
+	next := i
+	for j := i; j < len(r.Steps) && r.Steps[j].Kind == plan.Erase; j++ {
+		switch s := r.Steps[j]; {
+		case s.followed() && s.Returned != nil && !s.Returned.Again:
+			return j
+		case next == i && r.Failure == nil && s.unfinished() && !s.followed():
+			next = j
+		}
+	}
+	return next
+}
+
+// Beside lists the steps other than i that follow what their drives do by themselves.
+func (r Record) Beside(i int) []int {
+	var out []int
+	for j, s := range r.Steps {
+		if j != i && s.followed() {
+			out = append(out, j)
+		}
+	}
+	return out
 }
 
 // rollsBack reports whether the steps of the rollback run.

@@ -233,11 +233,11 @@ func TestDriveIsToldOnlyWhereItIsKnownThatItMayBe(t *testing.T) {
 		"not asked":                  {sampled, func(f *step.Facts) { f.Unasked = true }, step.Await, "whether the job was cancelled meanwhile"},
 		"not asked since a restart":  {sampled, func(f *step.Facts) { f.Unasked, f.Interrupted = true, true }, step.Await, "whether the job was cancelled meanwhile"},
 		"maintenance unknown":        {sampled, func(f *step.Facts) { f.Maintenance = step.MaintenanceUnknown }, step.Await, "whether the node is still out of service"},
-		"cancelled":                  {sampled, func(f *step.Facts) { f.Cancel = new("stop") }, step.Settle, "cancelled, and nothing was erased: stop"},
+		"cancelled":                  {sampled, func(f *step.Facts) { f.Cancel = new("stop") }, step.Settle, "cancelled before the drive was told to erase itself: stop"},
 		"told, and not known to be":  {told, func(*step.Facts) {}, step.Poll, ""},
 		"told, and cancelled":        {told, func(f *step.Facts) { f.Cancel = new("stop") }, step.Poll, ""},
-		"told, cancelled, by force":  {told, func(f *step.Facts) { f.Cancel, f.CancelForce = new("stop"), true }, step.Settle, "these drives may be erasing themselves, which nothing stops, and are NOT proven erased: disk"},
-		"told, and without a window": {told, func(f *step.Facts) { f.Interrupted, f.Maintenance = true, step.MaintenanceNone }, step.Settle, "NOT proven erased: disk"},
+		"told, cancelled, by force":  {told, func(f *step.Facts) { f.Cancel, f.CancelForce = new("stop"), true }, step.Settle, "disk may be erasing itself, which nothing stops, and is NOT proven erased"},
+		"told, and without a window": {told, func(f *step.Facts) { f.Interrupted, f.Maintenance = true, step.MaintenanceNone }, step.Settle, "is NOT proven erased"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := ready

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"syscall"
 	"time"
@@ -49,7 +50,36 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 		x.gone, x.unread = nil, ""
 		return x.returnedOrAgain(i, ret)
 	}
-	return x.follow(i, *underway)
+	wait := x.follow(i, *underway)
+	if x.glance(ctx, i) {
+		return 0
+	}
+	return wait
+}
+
+// glance looks at one of the other drives that erase themselves meanwhile, each in its turn, so that one that takes long keeps none from being
+// known to be done. It reports whether that one is.
+func (x *execution) glance(ctx context.Context, i int) (done bool) {
+	others := x.job.Record.Beside(i)
+	if len(others) == 0 || x.job.Record.Current() != i { // it has just failed
+		return false
+	}
+	j := others[x.turn%len(others)]
+	x.turn++
+	ret, underway := x.task(ctx, x.job.Record.Steps[j])
+	switch {
+	case underway != nil:
+		x.beside = maps.Clone(x.beside)
+		if x.beside == nil {
+			x.beside = map[int]Underway{}
+		}
+		x.beside[j] = *underway
+		x.publish(false)
+	case ret != nil:
+		x.returned(j, ret)
+		return true
+	}
+	return false
 }
 
 // follow reports how far what the step began is.

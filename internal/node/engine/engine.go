@@ -171,6 +171,8 @@ type Snapshot struct {
 	Job journal.Job
 	// Percent is the progress of the running step, nil when it is not known.
 	Percent *int32
+	// Beside is how far the other drives are that erase themselves meanwhile, by the index of the step. It is never changed.
+	Beside map[int]Underway
 	// Waiting says what the current step waits for; empty when it does not wait.
 	Waiting string
 	// Overdue says that the running step has made no progress for longer than it should; empty while it has.

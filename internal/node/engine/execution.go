@@ -49,6 +49,10 @@ type execution struct {
 	// is not known.
 	gone   *time.Duration
 	unread string
+	// turn counts the looks at drives that erase themselves beside that of the current step, and beside is what was seen last of each, by the index
+	// of its step.
+	turn   int
+	beside map[int]Underway
 	// waiting, maintenance and percent are only reported.
 	waiting     string
 	maintenance maintenance.State
@@ -391,7 +395,7 @@ func (x *execution) publish(transition bool) {
 	if x.silent {
 		return
 	}
-	s := Snapshot{Job: x.job, Percent: x.percent, Waiting: x.waiting, Maintenance: x.maintenance, Overdue: x.overdue, Transition: transition}
+	s := Snapshot{Job: x.job, Percent: x.percent, Beside: x.beside, Waiting: x.waiting, Maintenance: x.maintenance, Overdue: x.overdue, Transition: transition}
 	x.mu.Lock()
 	s.Cancelling = x.awaited(s)
 	x.current = &s

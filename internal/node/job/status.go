@@ -203,10 +203,18 @@ func steps(s engine.Snapshot) []v1alpha1.JobStep {
 		if st.Kind == plan.Erase && st.State == step.Succeeded {
 			js.Sanitization = sanitization(st)
 		}
-		if i == current && st.State == step.Running {
+		beside, ok := s.Beside[i]
+		switch {
+		case st.State != step.Running:
+		case i == current:
 			js.ProgressPercent = s.Percent
 			if s.Waiting != "" {
 				js.Message = text.Clip(s.Waiting, maxMessage)
+			}
+		case ok:
+			js.Message = text.Clip(beside.Message, maxMessage)
+			if beside.Percent >= 0 {
+				js.ProgressPercent = new(int32(beside.Percent)) //nolint:gosec // at most 100
 			}
 		}
 		out = append(out, js)

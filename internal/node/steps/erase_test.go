@@ -62,14 +62,19 @@ const diskSize = 1 << 20
 func newDrive(t *testing.T, methods ...driver.EraseMethod) *drive {
 	h := &host{bench: newBench(t), state: t.TempDir()}
 	d := &drive{host: h, power: func() {}, arguments: []plan.Argument{{Name: "serialNumber", Value: "S1"}}}
-	id := disk
-	id.SerialNumber = "S1"
-	h.add(id, inventory.Firmware{Running: "1.0", Activation: inventory.ActivateReboot})
-	h.sim.Erasable("disk0", bytes.Repeat([]byte(secret), diskSize/len(secret)+1)[:diskSize], methods...)
+	d.plug("disk0", "S1", methods...)
 	h.drv = mortalDriver{h.sim, d}
 	h.tasks.Drivers = driver.Set{h.drv}
 	h.tasks.Eraser = erase.Eraser{Disks: d, Seed: func() uint64 { return 42 }, Now: func() time.Time { return began }}
 	return d
+}
+
+// plug adds a drive.
+func (d *drive) plug(name, serial string, methods ...driver.EraseMethod) {
+	id := disk
+	id.UniqueID, id.SerialNumber = name, serial
+	d.add(id, inventory.Firmware{Running: "1.0", Activation: inventory.ActivateReboot})
+	d.sim.Erasable(name, bytes.Repeat([]byte(secret), diskSize/len(secret)+1)[:diskSize], methods...)
 }
 
 // point is a place at which the process can die.
@@ -133,21 +138,33 @@ func (d *drive) Claim(ctx context.Context, id inventory.Identity) ([]machines.Vo
 }
 
 // Volumes implements erase.Disks.
-func (d *drive) Volumes(context.Context, inventory.Identity) ([]machines.Volume, error) {
-	return []machines.Volume{{Name: "nvme0n1", ID: "1", Size: diskSize, ReaderAt: d.sim.Reader("disk0"), Closer: io.NopCloser(nil)}}, nil
+func (d *drive) Volumes(_ context.Context, id inventory.Identity) ([]machines.Volume, error) {
+	return []machines.Volume{{Name: "nvme0n1", ID: "1", Size: diskSize, ReaderAt: d.sim.Reader(id.UniqueID), Closer: io.NopCloser(nil)}}, nil
 }
 
-// job is one that erases the drive.
+// job is one that erases the drives.
 func (d *drive) job() journal.Job {
 	catalog, err := steps.NewCatalog(d.tasks.Drivers, nil)
 	require.NoError(d, err)
-	list, err := catalog.Requested([]plan.Request{{Name: "erase", Device: "disk0", Arguments: d.arguments, Deadline: d.deadline}},
-		[]plan.Target{{Device: "disk0", Class: inventory.Disk, Driver: d.drv.Name()}})
-	require.NoError(d, err)
-	return journal.Job{
-		Name: "j", UID: "uid-j", Accepted: time.Now(), Requested: []journal.RequestedStep{{Name: "erase", Device: "disk0"}},
-		Updates: []journal.Update{update(d.ids[0], "")}, Record: step.New(list, step.Update{Device: "disk0"}),
+	j := journal.Job{Name: "j", UID: "uid-j", Accepted: time.Now()}
+	var requests []plan.Request
+	var targets []plan.Target
+	var updates []step.Update
+	for _, id := range d.ids {
+		arguments := d.arguments
+		if id.UniqueID != "disk0" {
+			arguments = []plan.Argument{{Name: "serialNumber", Value: id.SerialNumber}}
+		}
+		requests = append(requests, plan.Request{Name: "erase", Device: id.UniqueID, Arguments: arguments, Deadline: d.deadline})
+		targets = append(targets, plan.Target{Device: id.UniqueID, Class: inventory.Disk, Driver: d.drv.Name()})
+		updates = append(updates, step.Update{Device: id.UniqueID})
+		j.Requested = append(j.Requested, journal.RequestedStep{Name: "erase", Device: id.UniqueID})
+		j.Updates = append(j.Updates, update(id, ""))
 	}
+	list, err := catalog.Requested(requests, targets)
+	require.NoError(d, err)
+	j.Record = step.New(list, updates...)
+	return j
 }
 
 // life is one life of the process. It ends with the job, when ended is true of how far it is, or in death.
@@ -445,7 +462,7 @@ func TestCancelledErasureIsNotBegun(t *testing.T) {
 		require.Zero(t, d.begun(), "killed at %d", at)
 		require.Contains(t, d.data(), secret)
 		if at == 0 {
-			assert.Equal(t, "cancelled, and nothing was erased: cancelled by a person", j.Record.Failure.Message)
+			assert.Equal(t, "cancelled before the drive was told to erase itself: cancelled by a person", j.Record.Failure.Message)
 		}
 	}
 }
@@ -471,7 +488,7 @@ func TestErasureIsGivenUpByForceOnly(t *testing.T) {
 	})
 	require.Equal(t, step.Failed, j.Record.Outcome)
 	assert.Equal(t, step.Cancelled, j.Record.Failure.Reason)
-	assert.Contains(t, j.Record.Failure.Message, "; these drives may be erasing themselves, which nothing stops, and are NOT proven erased: disk0")
+	assert.Contains(t, j.Record.Failure.Message, "; disk0 may be erasing itself, which nothing stops, and is NOT proven erased")
 	assert.True(t, j.Record.Failure.Held)
 }
 

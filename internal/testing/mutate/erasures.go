@@ -26,6 +26,10 @@ func erasures() []Mutant {
 			Old: "|| !selector.Matches(match.DeviceOf(&d))", New: "|| selector == nil"},
 		{What: "a drive is erased though the job was cancelled", File: "pkg/step/cancel.go", Packages: tests, Run: run, Old: "d.s.Kind == plan.Erase && !d.s.Lasting", New: "d.s.Kind == plan.Flash && !d.s.Lasting"},
 		{What: "a drive that never ends cannot be given up", File: "pkg/step/host.go", Packages: tests, Run: run, Old: "case ret == nil && (d.s.Lasting || mayTell) && d.notAgain():", New: "case ret == nil && !d.s.Lasting && d.notAgain():"},
+		{What: "the drives of a node are erased one after the other", File: "pkg/step/record.go", Packages: tests, Run: run, Old: "s.unfinished() && !s.followed():", New: "s.unfinished() && s.followed():"},
+		{What: "another drive is told after one has failed", File: "pkg/step/record.go", Packages: tests, Run: run, Old: "case next == i && r.Failure == nil && s.", New: "case next == i && s."},
+		{What: "a drive that fails keeps the others from being proven", File: "pkg/step/record.go", Packages: tests, Run: run, Old: " || s.followed()) {", New: ") {"},
+		{What: "a drive that takes long keeps the others from being proven", File: "internal/node/engine/act.go", Packages: tests, Run: run, Old: "if x.glance(ctx, i) {", New: "if ctx.Err() != nil {"},
 		{What: "a drive that is listed late is given up", File: "internal/node/engine/act.go", Packages: tests, Run: run, Old: "case now-*x.gone >= x.limits().Read:", New: "case now >= *x.gone:"},
 		{What: "a manifest that is applied again erases again", File: "internal/node/job/decide.go", Packages: []string{"internal/node/job"}, Run: "SameName", Old: "if len(f.erased) > 0 {", New: "if len(f.erased) > 9 {"},
 	}

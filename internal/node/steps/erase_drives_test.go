@@ -1,0 +1,145 @@
+package steps_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/erase"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// newDrives is a host with three drives.
+func newDrives(t *testing.T) *drive {
+	d := newDrive(t, driver.EraseCrypto)
+	d.plug("disk1", "S2", driver.EraseCrypto)
+	d.plug("disk2", "S3", driver.EraseCrypto)
+	return d
+}
+
+// toldTo counts how often a drive began to erase itself.
+func (d *drive) toldTo(name string) int { return d.sim.Count(drivertest.OpErase, name) }
+
+// proven lists the drives that the job has proven erased.
+func proven(j journal.Job) []string {
+	var out []string
+	for _, s := range j.Record.Steps {
+		if erase.ReadProof(s.Data) != nil && s.State == step.Succeeded {
+			out = append(out, s.Device)
+		}
+	}
+	return out
+}
+
+// R003-43: all drives of a node erase themselves at the same time, each is proven as soon as it is done, and all say how far they are.
+func TestDrivesAreErasedSideBySide(t *testing.T) {
+	d := newDrives(t)
+	d.sim.Inject("disk0", drivertest.HangErase)
+	before, beside := 0, false
+	j := d.life(d.job(), func(s engine.Snapshot) bool {
+		for i, u := range s.Beside {
+			beside = beside || u.Percent > 0 && s.Job.Record.Steps[i].Device == "disk2"
+		}
+		done := proven(s.Job)
+		if len(done) == 0 {
+			before = d.toldTo("disk0") + d.toldTo("disk1") + d.toldTo("disk2")
+		}
+		if len(done) == 2 {
+			assert.ElementsMatch(t, []string{"disk1", "disk2"}, done, "the one that takes long keeps none from being proven")
+			d.sim.Cure("disk0", drivertest.HangErase)
+		}
+		return false
+	})
+	require.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
+	assert.Equal(t, 3, before, "none was done before the last one had begun")
+	assert.True(t, beside, "how far the last one is")
+	assert.Equal(t, []string{"disk0", "disk1", "disk2"}, proven(j))
+}
+
+// R003-43, R003-48: a drive that fails keeps none of those that erase themselves from being proven, and is named; so is each that fails.
+func TestDriveThatFailsStopsNoOther(t *testing.T) {
+	d := newDrives(t)
+	d.sim.Inject("disk0", drivertest.FailErase)
+	d.sim.Inject("disk2", drivertest.LieErase)
+	j := d.erase()
+	d.fails(j, "the drive is NOT proven erased: its erasure by")
+	assert.Contains(t, j.Record.Failure.Message, "; disk2: the drive is NOT proven erased, though it says so")
+	assert.True(t, j.Record.Failure.Held)
+	assert.Equal(t, []string{"disk1"}, proven(j))
+}
+
+// A drive that is not begun any more after another one failed is said to be not reached; those before it are followed.
+func TestDriveIsNotBegunAfterAnotherFailed(t *testing.T) {
+	d := newDrives(t)
+	j := d.life(d.job(), func(s engine.Snapshot) bool {
+		if d.toldTo("disk0") == 1 && d.toldTo("disk1") == 0 {
+			d.sim.Inject("disk1", drivertest.FailWrite)
+		}
+		return false
+	})
+	d.fails(j, "nothing was erased: ")
+	assert.Equal(t, []string{"disk0"}, proven(j))
+	assert.Zero(t, d.toldTo("disk1")+d.toldTo("disk2"))
+	assert.Equal(t, "not reached", j.Record.Steps[4].Message)
+}
+
+// A cancellation waits for the drives that erase themselves, and begins no other. By force it ends the job, which names each of them.
+func TestCancellationWaitsForAllDrives(t *testing.T) {
+	for name, force := range map[string]bool{"it waits": false, "by force": true} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrives(t)
+			d.sim.Inject("disk0", drivertest.HangErase)
+			d.sim.Inject("disk1", drivertest.HangErase)
+			awaited := false
+			j := d.life(d.job(), func(s engine.Snapshot) bool {
+				if d.toldTo("disk1") == 1 && d.toldTo("disk2") == 0 {
+					d.cancels(force)
+				}
+				if s.Cancelling != nil && s.Percent != nil {
+					awaited = awaited || s.Cancelling.Reason == step.WriteRunning
+					d.sim.Cure("disk0", drivertest.HangErase)
+					d.sim.Cure("disk1", drivertest.HangErase)
+				}
+				return false
+			})
+			require.Equal(t, step.Failed, j.Record.Outcome)
+			assert.Equal(t, step.Cancelled, j.Record.Failure.Reason)
+			assert.Zero(t, d.toldTo("disk2"))
+			if force {
+				assert.Empty(t, proven(j))
+				assert.Contains(t, j.Record.Failure.Message, "disk0 may be erasing itself, which nothing stops, and is NOT proven erased")
+				assert.Contains(t, j.Record.Failure.Message, "disk1 may be erasing itself, which nothing stops, and is NOT proven erased")
+				return
+			}
+			assert.True(t, awaited)
+			assert.Equal(t, []string{"disk0", "disk1"}, proven(j))
+		})
+	}
+}
+
+// R003-43, R003-48: wherever the process or the power ends, each drive is told once and proven.
+func TestDrivesKilledAnywhereAreToldOnce(t *testing.T) {
+	survived := false
+	for at := 1; !survived; at++ {
+		require.Less(t, at, 1000)
+		d := newDrive(t, driver.EraseCrypto)
+		d.plug("disk1", "S2", driver.EraseCrypto)
+		d.dies = at
+		if at%2 == 0 {
+			d.power = func() { d.boots++; d.sim.PowerCycle() }
+		}
+		j := d.erase()
+		survived = d.points < at
+		require.Equal(t, step.Complete, j.Record.Outcome, "killed at %d: %+v", at, j.Record.Failure)
+		require.Len(t, proven(j), 2, "killed at %d", at)
+		for i := range 2 {
+			require.Equal(t, 1, d.toldTo(fmt.Sprint("disk", i)), "killed at %d", at)
+		}
+	}
+}
