@@ -153,10 +153,14 @@ const (
 	opRelease   = "release-maintenance"
 	opRequired  = "required.d"
 	opTask      = "task"
-	opGuard     = "guard"
-	opUnguard   = "unguard"
-	opUse       = "use"
-	opFile      = "file-"
+	// opErase tells a drive to erase itself, opErasure reads how far it is, and opSample what it stores.
+	opErase   = "erase"
+	opErasure = "read-erasure"
+	opSample  = "read-samples"
+	opGuard   = "guard"
+	opUnguard = "unguard"
+	opUse     = "use"
+	opFile    = "file-"
 )
 
 // family is a set of kinds and the boundaries at which they can be injected.
@@ -179,7 +183,7 @@ func on(phase Phase, names ...string) func(Op) bool {
 
 // acting reports whether the boundary is not one between reads.
 func acting(o Op) bool {
-	return !at(opWait, opFind, opScan, opReady, opCheck, opState, opUse, opSettings)(o)
+	return !at(opWait, opFind, opScan, opReady, opCheck, opState, opUse, opSettings, opErasure, opSample)(o)
 }
 
 // losing reports whether a power cut at the boundary may lose or tear something in more than one way.
@@ -193,7 +197,7 @@ func storing(o Op) bool {
 
 var families = []family{
 	{[]Kind{KillDaemon}, 1, anywhere},
-	{[]Kind{KillBoth, Reboot}, 3, at(opWrite, opRevert, opConfigure, opActivate)},
+	{[]Kind{KillBoth, Reboot}, 3, at(opWrite, opRevert, opConfigure, opActivate, opErase)},
 	{[]Kind{PowerCut}, 3, losing},
 	{[]Kind{Stop}, 1, anywhere},
 	{[]Kind{Reboot, PowerCut, Upgrade}, 1, acting},
@@ -201,12 +205,12 @@ var families = []family{
 	{[]Kind{SyncFails}, 1, on(After, opSave)},
 	{[]Kind{APIAway}, 2, at(opPass, opFetch, opSchedule, opState, opRelease, opReady, opWrite, opReboot)},
 	{[]Kind{ClockStep}, 2, at(opPass, opWrite, opWait)},
-	{[]Kind{Swap}, 1, at(opPass, opFind, opWrite, opConfigure, opActivate, opReboot, opArchive)},
-	{[]Kind{Steal, Cancel}, 1, at(opPass, opState, opWrite, opConfigure)},
-	{[]Kind{Mute}, 2, at(opFind, opScan)},
+	{[]Kind{Swap}, 1, at(opPass, opFind, opWrite, opConfigure, opActivate, opReboot, opArchive, opErase)},
+	{[]Kind{Steal, Cancel}, 1, at(opPass, opState, opWrite, opConfigure, opErase)},
+	{[]Kind{Mute}, 2, at(opFind, opScan, opErasure)},
 	{[]Kind{Unwell}, 2, at(opScan)},
-	{[]Kind{KillWorker}, 3, on(Inside, opWrite, opRevert, opConfigure, opActivate)},
-	{[]Kind{ToolHangs, ToolLies, ToolFails, ToolFailsLate}, 1, on(Inside, opWrite, opRevert, opConfigure, opActivate)},
+	{[]Kind{KillWorker}, 3, on(Inside, opWrite, opRevert, opConfigure, opActivate, opErase)},
+	{[]Kind{ToolHangs, ToolLies, ToolFails, ToolFailsLate}, 1, on(Inside, opWrite, opRevert, opConfigure, opActivate, opErase)},
 	{[]Kind{ToolFails, ToolLies}, 1, on(Inside, opArchive)},
 	{[]Kind{Truncate, Flip}, 1, on(After, opFetch)},
 	{[]Kind{LatePod}, 1, on(Before, opReboot)},

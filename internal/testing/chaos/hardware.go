@@ -64,7 +64,7 @@ func (s DeviceSpec) before() []byte { return s.image(oldVersion, drivertest.Defe
 // plug adds a device to the machine.
 func (w *world) plug(s DeviceSpec, uniqueID string, bystander bool) {
 	d := &device{spec: s, bystander: bystander, id: inventory.Identity{
-		Class: s.Class, UniqueID: uniqueID, BoardID: s.board(), Model: "model", Vendor: "vendor",
+		Class: s.Class, UniqueID: uniqueID, BoardID: s.board(), Model: "model", Vendor: "vendor", SerialNumber: serialOf(uniqueID),
 	}}
 	fw := inventory.Firmware{Running: oldVersion, Activation: s.Activation, Format: inventory.FormatPlain, Rollback: s.Rollback}
 	if s.Rollback == inventory.RollbackSlot {
@@ -87,6 +87,9 @@ func (w *world) plug(s DeviceSpec, uniqueID string, bystander bool) {
 		if is {
 			w.sim.Inject(uniqueID, fault)
 		}
+	}
+	if s.Stores && uniqueID == s.ID {
+		w.fill(s)
 	}
 	if s.Setting {
 		w.sim.Give(uniqueID, inventory.Parameter{

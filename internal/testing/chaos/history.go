@@ -34,6 +34,8 @@ const (
 	EventTaken       EventKind = "device took it"
 	EventTorn        EventKind = "write is torn"
 	EventTask        EventKind = "step of a driver begins"
+	EventErase       EventKind = "drive is told to erase itself"
+	EventErasing     EventKind = "drive erases itself"
 	EventReboot      EventKind = "reboot is asked for"
 	EventRefused     EventKind = "reboot is refused"
 	EventBroken      EventKind = "state is broken"
@@ -55,7 +57,7 @@ const byKexec = "by kexec"
 // changes reports whether the event is an operation that changes a device or the host.
 func (k EventKind) changes() bool {
 	switch k {
-	case EventWrite, EventRevert, EventConfigure, EventActivate, EventReboot, EventTask:
+	case EventWrite, EventRevert, EventConfigure, EventActivate, EventReboot, EventTask, EventErase:
 		return true
 	}
 	return false
@@ -89,6 +91,8 @@ type Event struct {
 	// zero where the device itself has dropped out of it.
 	Spec DeviceSpec
 	Weak time.Duration
+	// Holding are the drives that hold data, where the journal is saved.
+	Holding []string
 	// Archived says that the image to restore would survive a power cut now.
 	Archived bool
 	// Fault is what was injected.

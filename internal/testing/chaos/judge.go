@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/erase"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -36,6 +37,7 @@ type judge struct {
 	saved map[string]journal.Job
 	// writes counts the writes of an image to a device, reboots the requests of a job, changed what a job did to a device.
 	writes  map[string]int
+	erases  map[string]int
 	reboots map[string]int
 	changed map[string][]Event
 	reads   map[string]Event
@@ -58,7 +60,7 @@ type judge struct {
 // judgeHistory lists the violations of a history, in order.
 func judgeHistory(history []Event) []Violation {
 	j := &judge{
-		history: history, saved: map[string]journal.Job{}, writes: map[string]int{}, reboots: map[string]int{},
+		history: history, saved: map[string]journal.Job{}, writes: map[string]int{}, erases: map[string]int{}, reboots: map[string]int{},
 		changed: map[string][]Event{}, reads: map[string]Event{}, boots: newBoots(),
 	}
 	for i, e := range history {
@@ -103,6 +105,13 @@ func (j *judge) event(e Event) {
 		}
 	case EventSaved:
 		j.save(e)
+		j.certified(e)
+	case EventErase:
+		if !e.Spec.Consented {
+			j.violate("Consent", "%s was told to erase itself, for which nobody consented", e.Device)
+		}
+	case EventErasing:
+		j.erased(e)
 	case EventSchedule:
 		j.intent(e, plan.Maintenance)
 	case EventRelease:
@@ -154,7 +163,7 @@ func (j *judge) intent(e Event, kinds ...plan.Kind) *step.Step {
 func (j *judge) change(e Event) {
 	kinds := map[EventKind][]plan.Kind{
 		EventWrite: {plan.Flash, plan.Restore}, EventRevert: {plan.Restore}, EventConfigure: {plan.Configure}, EventActivate: {plan.Activate}, EventReboot: {plan.Reboot},
-		EventTask: {scrub},
+		EventTask: {scrub}, EventErase: {plan.Erase},
 	}
 	if e.Job != nil && e.Job.Record.NeedsIntervention() {
 		j.violate("R002-27", "%s after a person was asked for", e.Kind)
@@ -179,8 +188,8 @@ func (j *judge) change(e Event) {
 			j.violate("R002-25", "reboot %d of the job", j.reboots[e.Job.UID])
 		}
 		return
-	case EventTask:
-		return // it leaves the firmware alone
+	case EventTask, EventErase:
+		return // they leave the firmware alone
 	case EventWrite, EventRevert:
 		j.reset = false
 		j.write(e, *s)
@@ -194,10 +203,11 @@ const maxUnseen = time.Minute
 // member judges an operation on a drive that is a member of a set or carries the node.
 func (j *judge) member(e Event) {
 	at := e.Kind == EventActivate || e.Spec.Activation == inventory.ActivateNone
-	if e.Spec.Carries != "" && at && e.Kind != EventTask {
+	erases := e.Kind == EventTask || e.Kind == EventErase
+	if e.Spec.Carries != "" && at && !erases {
 		j.violate("Carrier", "%s of %s, which carries %s and may only be activated by a reboot", e.Kind, e.Device, e.Spec.Carries)
 	}
-	if e.Spec.Set == "" || e.Kind == EventTask {
+	if e.Spec.Set == "" || erases {
 		return
 	}
 	if e.Weak > maxUnseen {
@@ -226,6 +236,29 @@ func (j *judge) maintenance(e Event, s step.Step) {
 	case j.answered == step.MaintenanceReady, j.answered == step.MaintenanceUnknown && before:
 	default:
 		j.violate("I1", "%s though the maintenance is %d", e.Kind, j.answered)
+	}
+}
+
+// erased judges that a drive begins to erase itself.
+func (j *judge) erased(e Event) {
+	if e.Job == nil {
+		return // the tool outlived the job
+	}
+	key := e.Job.UID + e.Device
+	if j.erases[key]++; j.erases[key] > 1 {
+		j.violate("Once", "%s erases itself for the %d. time for one job", e.Device, j.erases[key])
+	}
+}
+
+// certified judges what the journal claims to be proven, and gets a certificate.
+func (j *judge) certified(e Event) {
+	if e.Job == nil {
+		return
+	}
+	for _, s := range e.Job.Record.Steps {
+		if s.Kind == plan.Erase && erase.ReadProof(s.Data) != nil && slices.Contains(e.Holding, s.Device) {
+			j.violate("Certified", "%s is proven erased and still holds data", s.Device)
+		}
 	}
 }
 
@@ -298,7 +331,7 @@ func (j *judge) save(e Event) {
 			return
 		}
 		n := e.Job.Record.Steps[i]
-		limit := int32(step.MaxAttempts)
+		limit, rounds := int32(step.MaxAttempts), n.Kind == scrub || n.Kind == plan.Erase
 		switch {
 		case n.Kind == plan.Reboot:
 			limit = int32(mostReboots(*e.Job)) //nolint:gosec // a few
@@ -308,11 +341,11 @@ func (j *judge) save(e Event) {
 		switch {
 		case n.Attempt < b.Attempt:
 			j.violate("I5", "the attempts of %s %s went from %d to %d", n.Kind, n.Device, b.Attempt, n.Attempt)
-		case n.Kind == scrub && n.Interruptions > step.MaxInterruptions:
+		case rounds && n.Interruptions > step.MaxInterruptions:
 			j.violate("I5", "%s %s was interrupted %d times and begun again", n.Kind, n.Device, n.Interruptions)
-		case n.Kind == scrub && n.Interruptions < b.Interruptions:
+		case rounds && n.Interruptions < b.Interruptions:
 			j.violate("I5", "the interruptions of %s %s went from %d to %d", n.Kind, n.Device, b.Interruptions, n.Interruptions)
-		case n.Writes() && n.Kind != scrub && n.Attempt > limit:
+		case n.Writes() && !rounds && n.Attempt > limit:
 			j.violate("I5", "%s %s was begun %d times", n.Kind, n.Device, n.Attempt)
 		case b.State != step.Pending && b.State != step.Running && n.State != b.State && !anew && !rejudged(b, n, was.Record, e):
 			j.violate("I5", "%s %s was %s and is %s", n.Kind, n.Device, b.State, n.State)
@@ -410,6 +443,11 @@ func (j *judge) complete(s snapshot) {
 	}
 	if s.in != step.MaintenanceNone && !r.UnderHold {
 		j.violate("I9", "the node was left in maintenance")
+	}
+	for _, st := range r.Steps {
+		if st.Kind == plan.Erase && erase.ReadProof(st.Data) == nil {
+			j.violate("I4", "success though %s is not proven erased", st.Device)
+		}
 	}
 	for _, d := range s.devices {
 		if d.gone || len(s.job.Requested) > 0 {

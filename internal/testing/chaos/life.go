@@ -70,7 +70,10 @@ func (w *world) job(name string) journal.Job {
 		}
 		j.Updates = append(j.Updates, u)
 	}
-	if w.scenario.Erase {
+	switch {
+	case w.scenario.Sanitize:
+		return w.sanitizing(j)
+	case w.scenario.Scrub:
 		return scrubbing(j)
 	}
 	j.Record = engine.NewRecord(catalog(), j.Updates)
@@ -207,7 +210,7 @@ func (w *world) config() engine.Config {
 	c := engine.Config{
 		Journal: diary{w}, Archive: archive.New(filepath.Join(w.filesDir, "archive"), shelf{w}), Host: h,
 		Drivers: driver.Set{tools{w.sim, w}}, Images: h, Catalog: catalog(), Maintenance: maintainer{w}, Writes: h, Rebooter: h,
-		Health: checked{health.Checker{Scanner: h, Node: h, Network: h, Arrays: h}, w}, Tasks: tasks{w}, Uses: h,
+		Health: checked{health.Checker{Scanner: h, Node: h, Network: h, Arrays: h}, w}, Tasks: tasks{w, media{w}, tools{w.sim, w}}, Uses: h,
 		BootID:    func() (string, error) { w.point(opPass, Before, ""); return w.bootID(), nil },
 		BootTime:  func(context.Context) (step.BootTime, error) { return w.bootTime, nil },
 		SinceBoot: func() (time.Duration, error) { return w.now - w.bootedAt, nil },

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	machines "github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -190,6 +192,15 @@ func sabotages(t *testing.T) map[string]sabotage {
 				c.Health = alarmed{c.Health, w}
 			}, "Spared",
 		},
+		"a step that erases another drive than a person named": {
+			"erase-drives", func(_ *world, c *engine.Config) { c.Tasks = mistaking{c.Tasks.(tasks)} }, "Consent",
+		},
+		"a drive that is believed": {
+			"erase-a-drive-that-lies", func(w *world, c *engine.Config) { c.Tasks = tasks{w, blank{media{w}}, tools{w.sim, w}} }, "Certified",
+		},
+		"a drive that does not say that it was told": {
+			"erase-drives", func(w *world, c *engine.Config) { c.Tasks = tasks{w, media{w}, silent{tools{w.sim, w}}} }, "Once",
+		},
 		"a guard that is not installed": {
 			"cut-off-by-its-nic", func(_ *world, c *engine.Config) { c.Guard = nil }, "End",
 		},
@@ -256,6 +267,43 @@ func hunt(t *testing.T, s Scenario, spoil func(*world, *engine.Config)) (invaria
 		}
 	}
 	return "nothing", maxHunt
+}
+
+// mistaking erases disk2 in place of disk1.
+type mistaking struct{ tasks }
+
+func (m mistaking) Run(ctx context.Context, s step.Step, r journal.RequestedStep, u journal.Update) (*step.Returned, *engine.Underway) {
+	if u.UniqueID == "disk1" {
+		u.UniqueID, s.Arguments = "disk2", []plan.Argument{{Name: plan.EraseSerialNumber, Value: serialOf("disk2")}}
+	}
+	return m.tasks.Run(ctx, s, r, u)
+}
+
+// silent is a driver whose drives always say that they were never erased.
+type silent struct{ tools }
+
+func (s silent) Erasure(ctx context.Context, id inventory.Identity) (driver.Erasure, error) {
+	e, err := s.tools.Erasure(ctx, id)
+	for err == nil && e.State == driver.EraseRunning {
+		e, err = s.Simulated.Erasure(ctx, id)
+	}
+	return driver.Erasure{Methods: e.Methods, Untouched: true, By: e.By}, err
+}
+
+// blank are drives of which nobody can tell what they store.
+type blank struct{ media }
+
+func (b blank) Volumes(ctx context.Context, id inventory.Identity) ([]machines.Volume, error) {
+	volumes, err := b.media.Volumes(ctx, id)
+	for i := range volumes {
+		volumes[i].ReaderAt = bytes.NewReader(make([]byte, stores))
+	}
+	return volumes, err
+}
+
+// Claim implements erase.Disks.
+func (b blank) Claim(ctx context.Context, id inventory.Identity) ([]machines.Volume, error) {
+	return b.Volumes(ctx, id)
 }
 
 // edit is a journal that writes another job than it is given.

@@ -15,8 +15,9 @@ type Scenario struct {
 	Devices []DeviceSpec
 	// RollbackRequired refuses devices whose firmware could not be restored.
 	RollbackRequired bool
-	// Erase makes the job one of type Steps that erases the devices.
-	Erase bool
+	// Scrub makes the job one of type Steps that scrubs the devices, and Sanitize one that has those drives erase themselves for which a person
+	// consented.
+	Scrub, Sanitize bool
 }
 
 // DeviceSpec is one device of a scenario.
@@ -51,6 +52,9 @@ type DeviceSpec struct {
 	Set string
 	// Carries is the directory of the node that is on the drive; empty for none.
 	Carries string
+	// Stores makes it a drive that stores data and can erase itself, and Consented one of those that the job is to erase. LiesErased says that it
+	// erased all and did nothing, and FailsErase says that it failed.
+	Stores, Consented, LiesErased, FailsErase bool
 }
 
 // Scenarios are the scenarios of the boundary campaign, which injects every possible fault at every boundary.
@@ -65,6 +69,11 @@ func Scenarios() []Scenario {
 		return DeviceSpec{ID: "nic0", Class: inventory.NIC, Activation: a, Rollback: r, Defect: d}
 	}
 	disk := DeviceSpec{ID: "disk0", Class: inventory.Disk, Activation: reset, Rollback: slot, Slots: 3}
+	drive := func(id string, consented bool) DeviceSpec {
+		return DeviceSpec{ID: id, Class: inventory.Disk, Activation: reboot, Rollback: slot, Slots: 3, Stores: true, Consented: consented}
+	}
+	lying := drive("disk0", true)
+	lying.LiesErased = true
 	bios := DeviceSpec{ID: "bios", Class: inventory.BIOS, Activation: reboot, Rollback: image, Unsafe: true}
 	return []Scenario{
 		{Name: "nic-reset", Devices: []DeviceSpec{nic(reset, readBack, sound)}},
@@ -79,7 +88,9 @@ func Scenarios() []Scenario {
 			ID: "disk0", Class: inventory.Disk, Activation: inventory.ActivateNone, Rollback: slot, Defect: down, Slots: 2,
 		}}},
 		{Name: "one-slot", Devices: []DeviceSpec{{ID: "disk0", Class: inventory.Disk, Activation: reset, Rollback: slot, Slots: 1}}},
-		{Name: "steps", Erase: true, Devices: []DeviceSpec{disk}},
+		{Name: "steps", Scrub: true, Devices: []DeviceSpec{disk}},
+		{Name: "erase-drives", Sanitize: true, Devices: []DeviceSpec{drive("disk0", true), drive("disk1", true), drive("disk2", false)}},
+		{Name: "erase-a-drive-that-lies", Sanitize: true, Devices: []DeviceSpec{lying, drive("disk1", true)}},
 		{Name: "cut-off-by-its-nic", Devices: []DeviceSpec{{
 			ID: "nic0", Class: inventory.NIC, Activation: reboot, Rollback: readBack, Defect: down, Uplink: true,
 		}}},
@@ -143,8 +154,9 @@ func scenario(name string) (Scenario, error) {
 }
 
 // newest is the world that random scenarios are drawn for. Runs that were kept in an earlier one stay in it: the first one had
-// neither slots that are overwritten, nor a NIC that leads to the API server, nor jobs of type Steps, the second one no arrays, and the third one no settings.
-const newest = 4
+// neither slots that are overwritten, nor a NIC that leads to the API server, nor jobs of type Steps, the second one no arrays, the third one no settings, and the fourth one no
+// drives that erase themselves.
+const newest = 5
 
 // randomScenario is the scenario with the given seed in a world.
 func randomScenario(seed uint64, world int) Scenario {
@@ -175,12 +187,15 @@ func randomScenario(seed uint64, world int) Scenario {
 	if world >= 4 {
 		s.configure(rand.New(rand.NewPCG(seed, 0x736574)))
 	}
+	if world >= 5 {
+		s.store(rand.New(rand.NewPCG(seed, 0x6572617365)))
+	}
 	return s
 }
 
 // enlarge adds what the second world knows more than the first one.
 func (s *Scenario) enlarge(r *rand.Rand) {
-	s.Erase = r.IntN(10) == 0
+	s.Scrub = r.IntN(10) == 0
 	uplink := r.IntN(2) == 0
 	for i := range s.Devices {
 		d := &s.Devices[i]
@@ -218,4 +233,19 @@ func (s *Scenario) configure(r *rand.Rand) {
 		d.Resets = d.Setting && r.IntN(3) == 0
 		d.Unplugs = d.Setting && r.IntN(3) == 0
 	}
+}
+
+// store adds what the fifth world knows more than the fourth one: jobs that have drives erase themselves.
+func (s *Scenario) store(r *rand.Rand) {
+	if r.IntN(10) != 0 {
+		return
+	}
+	for i := range s.Devices {
+		if d := &s.Devices[i]; d.Class == inventory.Disk {
+			d.Stores, d.Consented = true, r.IntN(4) > 0
+			d.LiesErased, d.FailsErase = r.IntN(4) == 0, r.IntN(4) == 0
+			s.Sanitize = s.Sanitize || d.Consented
+		}
+	}
+	s.Scrub = s.Scrub && !s.Sanitize
 }

@@ -6,8 +6,11 @@ import (
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/erase"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -44,13 +47,27 @@ func scrubbing(j journal.Job) journal.Job {
 }
 
 // tasks are the steps of jobs of type Steps.
-type tasks struct{ *world }
+type tasks struct {
+	*world
+	disks erase.Disks
+	drv   driver.Driver
+}
 
 // Check implements engine.Tasks.
-func (tasks) Check(context.Context, step.Step, journal.Update) *step.Failure { return nil }
+func (t tasks) Check(ctx context.Context, s step.Step, u journal.Update) *step.Failure {
+	return t.product().Check(ctx, s, u)
+}
+
+// product are the steps of the product itself.
+func (t tasks) product() steps.Tasks {
+	return steps.Tasks{Machine: host{t.world}, Drivers: driver.Set{t.drv}, Eraser: t.eraser()}
+}
 
 // Run implements engine.Tasks.
-func (t tasks) Run(ctx context.Context, s step.Step, _ journal.RequestedStep, u journal.Update) (*step.Returned, *engine.Underway) {
+func (t tasks) Run(ctx context.Context, s step.Step, r journal.RequestedStep, u journal.Update) (*step.Returned, *engine.Underway) {
+	if s.Kind == plan.Erase {
+		return t.product().Run(ctx, s, r, u)
+	}
 	t.point(opTask, Before, u.UniqueID)
 	d := t.device(u.UniqueID)
 	var err error

@@ -165,6 +165,9 @@ func (w *world) note(e Event) {
 		j := *active
 		e.Job = &j
 	}
+	if e.Kind == EventSaved && w.scenario.Sanitize {
+		e.Holding = w.holding()
+	}
 	e.Record = w.disk.Devices[e.Device]
 	if d := w.device(e.Device); d != nil && e.Kind.changes() {
 		if e.Spec = d.spec; !w.failed(d) {
@@ -244,6 +247,9 @@ func (w *world) wait(ctx context.Context, d time.Duration, wake <-chan struct{})
 	}
 	if ctx.Err() != nil {
 		return
+	}
+	if now, ok := w.engine.Current(); ok && w.scenario.Sanitize && !w.apiAway() {
+		w.engine.Asked(now.Job.Name)
 	}
 	select {
 	case <-wake:

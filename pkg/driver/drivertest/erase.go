@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,12 @@ func (r mediumReader) ReadAt(b []byte, off int64) (n int, err error) {
 		err = io.EOF
 	}
 	return n, err
+}
+
+// Holds reports whether the device stores anything but zeros.
+func (s *Simulated) Holds(uniqueID string) (holds bool) {
+	s.change(uniqueID, func(d *device) { holds = len(bytes.Trim(d.medium.data, "\x00")) > 0 })
+	return holds
 }
 
 // Fill stores the data from the offset on.
