@@ -66,7 +66,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	window := windowOf(direct, book, c, only)
 	reconciler := &job.Reconciler{
 		Client: base.manager.GetClient(), Reader: direct, NodeName: c.NodeName, Journal: book, Maintenance: window, Looked: looked, Results: disc, Only: only,
-		Recorder: base.recorder(o), Archive: host.Archive, Catalog: base.catalog, StartTimeout: c.StartTimeout,
+		Recorder: base.recorder(o), Archive: host.Archive, Host: cfg.Host, Catalog: base.catalog, StartTimeout: c.StartTimeout,
 	}
 	checks := base.checks(c, reconciler.Advise)
 	cfg.Maintenance, cfg.Guard, cfg.Grace = window, guardOf(c, ownPod(direct, o)), writeGrace

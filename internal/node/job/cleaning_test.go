@@ -83,7 +83,9 @@ func (c *cleaned) change(o client.Object, edit func()) {
 // plan makes the job of the operator, with the steps as the policy has them now.
 func (c *cleaned) plan(name string) {
 	c.T.Helper()
-	steps, err := cleaning.Steps(c.policy, nil)
+	var devices v1alpha1.NodeDeviceList
+	require.NoError(c.T, c.env.Client.List(c.T.Context(), &devices))
+	steps, err := cleaning.Steps(c.policy, devices.Items)
 	require.NoError(c.T, err)
 	require.NoError(c.T, c.env.Client.Create(c.T.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
 		NodeName: nodeName, Task: v1alpha1.JobTask{
@@ -204,6 +206,40 @@ func TestStepsOfAPolicyThatChangedAreRefused(t *testing.T) {
 	require.NoError(t, c.env.Client.Delete(t.Context(), c.policy))
 	c.requireRefused("orphan", v1alpha1.ReasonJobRejected)
 	assert.Contains(t, condition(c.get("orphan"), v1alpha1.ConditionFailed).Message, "does not exist")
+}
+
+// R003-43: who deletes the NodeDevice of a drive makes a policy name another one, or one less. While the node has drives without, nothing is erased.
+func TestPolicyErasesNothingWhileADriveHasNoObject(t *testing.T) {
+	c := newCleaned(t)
+	first, second := c.Job("d", c.IDs...).Updates[0], c.Add(inventory.Disk, "disk1", inventory.ActivateNone)
+	c.serial(first.Device, "S1")
+	c.change(c.policy, func() {
+		c.policy.Spec.Consent, c.policy.Spec.When = c.policy.Name, c.policy.Spec.When[1:]
+		c.policy.Spec.Steps = []v1alpha1.CleaningStep{{Name: "erase", Priority: new(int32(1)), Expect: []v1alpha1.ExpectedDevices{{
+			Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: v1alpha1.AnyVendor}, Count: new(int32(1)),
+		}}}}
+	})
+	c.plan("j")
+	c.requireRefused("j", v1alpha1.ReasonJobRejected)
+	assert.Contains(t, condition(c.get("j"), v1alpha1.ConditionFailed).Message, "nothing was erased: this node has drives without a NodeDevice, so that it cannot be "+
+		"told whether its policy names the right ones: disk1. The daemon makes them at its next scan; then request a retry")
+	assert.Zero(t, c.ran)
+
+	c.device(c.Job("d", second).Updates[0])
+	c.change(c.policy, func() { c.policy.Spec.Steps[0].Expect[0].Count = new(int32(2)) })
+	c.serial(c.Job("d", second).Updates[0].Device, "S2")
+	c.plan("k")
+	assert.True(t, meta.IsStatusConditionTrue(c.runs("k").Status.Conditions, v1alpha1.ConditionComplete))
+	assert.Equal(t, 2, c.ran)
+}
+
+// serial is what the drive says of itself.
+func (c *cleaned) serial(device, number string) {
+	c.T.Helper()
+	d := &v1alpha1.NodeDevice{}
+	require.NoError(c.T, c.env.Client.Get(c.T.Context(), client.ObjectKey{Name: device}, d))
+	d.Status.SerialNumber, d.Status.Vendor = number, "Samsung"
+	require.NoError(c.T, c.env.Client.Status().Update(c.T.Context(), d))
 }
 
 // Without an answer the steps wait, and are not refused. A person's steps ask nobody.

@@ -110,6 +110,11 @@ func refusal(f state) *step.Failure {
 		if f.object.Spec.Task.CleaningPolicyRef == nil {
 			return nil
 		}
+		if len(f.unlisted) > 0 {
+			return &step.Failure{Reason: step.JobRejected, Step: plan.Preflight, Message: fmt.Sprintf("nothing was erased: this node has drives without a NodeDevice, so "+
+				"that it cannot be told whether its policy names the right ones: %s. The daemon makes them at its next scan; then request a retry",
+				strings.Join(f.unlisted, ", "))}
+		}
 		if why := cleaning.Refusal(f.object, f.cleaning.policy, f.cleaning.node, f.cleaning.firmware, slices.Collect(maps.Values(f.devices))); why != "" {
 			return &step.Failure{Reason: step.JobRejected, Step: plan.Preflight, Message: why}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -30,6 +32,8 @@ type state struct {
 	begunBefore bool
 	// erased lists the drives that an earlier job of the same name was to erase.
 	erased []string
+	// unlisted are the drives of this host that have no NodeDevice, by unique id, for a job by which a policy erases.
+	unlisted []string
 	// outOfService says that the node is out of service for the product, and no job of the journal runs or holds it. It is known
 	// only where the job was begun and the journal does not have it.
 	outOfService bool
@@ -101,6 +105,9 @@ func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
 	case v1alpha1.JobTypeSteps:
 		if by := object.Spec.Task.CleaningPolicyRef; by != nil {
 			f.cleaning, err = r.gatherCleaning(ctx, by.Name)
+			if err == nil && slices.ContainsFunc(object.Spec.Task.Steps, isErase) {
+				f.unlisted, err = r.gatherUnlisted(ctx, f)
+			}
 		}
 		if err == nil {
 			f.erased, err = r.gatherErased(f)
@@ -127,12 +134,34 @@ func (r *Reconciler) gatherCleaning(ctx context.Context, policy string) (cleans,
 	return cleans{p, n, f}, errors.Join(perr, nerr, ferr)
 }
 
+func isErase(s v1alpha1.RequestedStep) bool { return s.Name == string(plan.Erase) }
+
+// gatherUnlisted reads the drives of this host: which of them a policy erases, and whether they are as many as it names, is told by their
+// NodeDevices, and others than this node may delete these.
+func (r *Reconciler) gatherUnlisted(ctx context.Context, f state) ([]string, error) {
+	devices, err := r.Host.Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the drives of this node: %w", err)
+	}
+	listed := map[string]bool{}
+	for _, d := range f.devices {
+		listed[d.Status.UniqueID] = true
+	}
+	var out []string
+	for _, d := range devices {
+		if d.Class == inventory.Disk && !listed[d.UniqueID] {
+			out = append(out, d.UniqueID)
+		}
+	}
+	return out, nil
+}
+
 // gatherErased lists the drives of the job that another one of its name was to erase: one manifest that is applied again, or restored from a
 // backup, makes a job with another UID.
 func (r *Reconciler) gatherErased(f state) ([]string, error) {
 	var out []string
 	for _, s := range f.object.Spec.Task.Steps {
-		if s.Name != string(plan.Erase) {
+		if !isErase(s) {
 			continue
 		}
 		erased, err := r.Journal.Erased(f.object.Name, f.devices[s.Device].Status.UniqueID)

@@ -51,6 +51,8 @@ type Reconciler struct {
 	Archive interface {
 		List() ([]archive.Entry, error)
 	}
+	// Host reads the devices of this host.
+	Host engine.Host
 	// Catalog holds the steps of this host.
 	Catalog plan.Catalog
 	// Only names the one job this process may begin; empty for any. Jobs in the journal are finished in any case.

@@ -64,7 +64,7 @@ func (d *daemon) restart(dir string) {
 	d.r = &job.Reconciler{
 		Client: d.env.Client, Reader: d.env.Client, NodeName: nodeName, Journal: d.journal, Engine: d.Engine, Maintenance: d.Window, Results: d,
 		Looked:   &maintenance.Looked{Changed: func() { d.looked++ }},
-		Recorder: d.events, Archive: d.Machine.Archive,
+		Recorder: d.events, Archive: d.Machine.Archive, Host: d.Machine,
 	}
 }
 

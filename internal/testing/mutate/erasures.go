@@ -31,6 +31,7 @@ func erasures() []Mutant {
 		{What: "a drive that fails keeps the others from being proven", File: "pkg/step/record.go", Packages: tests, Run: run, Old: " || s.followed()) {", New: ") {"},
 		{What: "a drive that takes long keeps the others from being proven", File: "internal/node/engine/act.go", Packages: tests, Run: run, Old: "if x.glance(ctx, i) {", New: "if ctx.Err() != nil {"},
 		{What: "a drive that is listed late is given up", File: "internal/node/engine/act.go", Packages: tests, Run: run, Old: "case now-*x.gone >= x.limits().Read:", New: "case now >= *x.gone:"},
+		{What: "a policy erases while drives are hidden from it", File: "internal/node/job/decide.go", Packages: []string{"internal/node/job"}, Run: "PolicyErases", Old: "if len(f.unlisted) > 0 {", New: "if len(f.unlisted) > 9 {"},
 		{What: "a manifest that is applied again erases again", File: "internal/node/job/decide.go", Packages: []string{"internal/node/job"}, Run: "SameName", Old: "if len(f.erased) > 0 {", New: "if len(f.erased) > 9 {"},
 	}
 }
