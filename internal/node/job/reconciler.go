@@ -67,19 +67,25 @@ type Reconciler struct {
 	events chan event.GenericEvent
 }
 
-// progressInterval is how often mere progress of a step is reported at most.
-const progressInterval = 2 * time.Second
+// progressInterval is how often mere progress of a step is reported at most, and erasingInterval that of drives that erase themselves, for hours.
+const (
+	progressInterval = 2 * time.Second
+	erasingInterval  = 30 * time.Second
+)
 
 // eventBacklog is far more than there are notifications while one of them waits to be taken; beyond it one is dropped,
 // and the next transition reports what it was about.
 const eventBacklog = 1024
 
-// Notify makes the reconciler report a job: transitions at once, progress every two seconds. It does not block.
+// Notify makes the reconciler report a job: transitions at once, progress every two seconds, and that of an erasure every 30. It does not block.
 func (r *Reconciler) Notify(s engine.Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.now()
-	if !s.Transition && now.Sub(r.last) < progressInterval {
+	now, interval := r.now(), progressInterval
+	if current := s.Job.CurrentStep(); current != nil && current.Kind == plan.Erase {
+		interval = erasingInterval
+	}
+	if !s.Transition && now.Sub(r.last) < interval {
 		return
 	}
 	r.last = now
