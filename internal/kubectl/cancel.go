@@ -126,9 +126,13 @@ func hasBegunToWrite(s v1alpha1.JobStep) bool {
 	return s.Attempt > 0 && plan.Step{Kind: kind, Changes: at < 0 || known[at].Changes}.Writes() // one of a driver may change something
 }
 
-// isReturning reports whether the job has failed already, rolls back, or returns its node, which no cancellation ends.
+// isReturning reports whether the job has failed already, rolls back, or returns its node, which no cancellation ends. Drives that erase themselves
+// are given up by force also where another one has failed.
 func isReturning(j *v1alpha1.FirmwareJob) bool {
-	return slices.ContainsFunc(j.Status.Steps, func(s v1alpha1.JobStep) bool {
+	erases := func(s v1alpha1.JobStep) bool {
+		return s.State == v1alpha1.StepRunning && plan.Kind(s.Name) == plan.Erase
+	}
+	return !slices.ContainsFunc(j.Status.Steps, erases) && slices.ContainsFunc(j.Status.Steps, func(s v1alpha1.JobStep) bool {
 		return s.State == v1alpha1.StepFailed || s.State == v1alpha1.StepRunning && (s.Part == v1alpha1.PartRollback || plan.Kind(s.Name) == plan.Release)
 	})
 }

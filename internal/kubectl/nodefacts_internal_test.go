@@ -162,6 +162,8 @@ func TestACancellationIsOfWhatCanBeCancelled(t *testing.T) {
 			"job/j cannot be cancelled any more: Step restore of n-nic runs and brings back what ran before.", false, false},
 		"has failed already": {[]v1alpha1.JobStep{step("verify", v1alpha1.StepFailed, ""), step("restore", v1alpha1.StepPending, v1alpha1.PartRollback)}, true, "",
 			"job/j cannot be cancelled any more: it has failed already, and ends by itself.", false, false},
+		"a drive has failed, and others erase themselves": {[]v1alpha1.JobStep{step("erase", v1alpha1.StepFailed, ""), step("erase", v1alpha1.StepRunning, "")}, true,
+			"holds node n, out of service", "", false, true},
 		"returns its node": {append(verifies[:1:1], step("release", v1alpha1.StepRunning, "")), true, "", "cannot be cancelled any more", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {

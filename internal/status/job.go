@@ -195,6 +195,8 @@ func jobReady(f JobFacts) []Condition {
 			message += " To give it up, which holds the node: " + wayout.Set("fwj", f.Name, `"cancel":{"mode":"Force"}`)
 		}
 		out = stalled(v1alpha1.ReasonNeedsIntervention, message)
+	case f.Failure != nil && f.erases(): // the others may take hours, and the node is held then
+		out = stalled(string(f.Failure.Reason), sentence(message)+" The other drives that have begun to erase themselves are followed to their end.")
 	case f.Maintenance == step.MaintenanceNotInstalled:
 		out = reconciling(v1alpha1.ReasonMaintenanceUnavailable, message)
 	default:
@@ -374,7 +376,7 @@ func jobCancelling(f JobFacts) []Condition {
 	case f.erases() && f.Cancelling == step.WriteRunning && !f.CancelForce:
 		c.Message = "The drives that have begun to erase themselves go on, and no other one is told to. The job ends when they are done, and holds the node. " +
 			"To give them up, without a proof: " + wayout.Set("fwj", f.Name, `"cancel":{"mode":"Force"}`)
-	case f.Failure != nil:
+	case f.Failure != nil && !f.erases():
 		c.Message = fmt.Sprintf("The job has already failed, and step %s, which follows from that, cannot be cancelled. Wait for it to end.", f.Step)
 	case f.Cancelling == step.WriteRunning && f.CancelForce:
 		c.Message = fmt.Sprintf("Step %s writes to the hardware and is never interrupted, not even by force. The job ends right after the write and holds the node.",

@@ -28,7 +28,7 @@ func CancelAwaits(r Record, grace bool) Delay {
 	}
 	s := r.Steps[i]
 	switch {
-	case r.Failure != nil && r.Failure.Reason == Cancelled && !s.followed():
+	case r.Failure != nil && r.Failure.Reason == Cancelled && !s.Followed():
 		return ""
 	case s.State == Running && (s.Kind == plan.Flash || s.Kind == plan.Restore || s.Kind == plan.Configure || s.Changes):
 		return WriteRunning
@@ -100,6 +100,9 @@ func (d decider) untold() bool {
 func (d decider) endRounds() Action {
 	if d.untold() {
 		return d.fail(Cancelled, "cancelled before the drive was told to erase itself: %s", *d.f.Cancel)
+	}
+	if d.r.Failure != nil {
+		return d.fail(Cancelled, "given up by force")
 	}
 	return d.fail(Cancelled, "cancelled by force, so the step is not begun again: %s", *d.f.Cancel)
 }

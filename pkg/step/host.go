@@ -175,7 +175,7 @@ func (d decider) task() Action {
 	switch {
 	case d.notAgain(), d.untold():
 		begin = d.endRounds
-	case d.s.outOfService():
+	case d.s.outOfService() && !d.s.Followed(): // to look at a drive takes no maintenance
 		begin = d.write
 	}
 	dev, ret := d.f.Devices[d.s.Device], d.s.Returned

@@ -231,7 +231,7 @@ func (d decider) settle(s State, m string) Action {
 func (d decider) fail(r Reason, format string, args ...any) Action {
 	message := fmt.Sprintf(format, args...)
 	if d.s.erasing() && !refused(d.s) { // that one speaks for itself
-		message += fmt.Sprintf("; %s may be erasing itself, which nothing stops, and is NOT proven erased", d.s.Device)
+		message += "; the drive may be erasing itself, which nothing stops, and is NOT proven erased"
 	}
 	a := d.settle(StepFault, text.Clip(message, maxMessage))
 	a.Failure = &Failure{Reason: r, Message: a.Message, Step: d.s.Kind, Device: d.s.Device, Held: d.r.InMaintenance() && !d.r.UnderHold}

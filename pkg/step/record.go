@@ -211,8 +211,8 @@ func (s Step) erasing() bool {
 
 func (s Step) unfinished() bool { return s.State == Pending || s.State == Running }
 
-// followed reports whether the step only follows what its drive does by itself, which nothing stops.
-func (s Step) followed() bool { return s.Kind == plan.Erase && s.State == Running && s.Lasting }
+// Followed reports whether the step only follows what its drive does by itself, which nothing stops.
+func (s Step) Followed() bool { return s.Kind == plan.Erase && s.State == Running && s.Lasting }
 
 // outOfService reports whether a step that is not part of every update runs only while the node is out of service.
 func (s Step) outOfService() bool { return s.Changes || s.OutOfService }
@@ -354,31 +354,31 @@ func (r Record) Clone() Record {
 }
 
 // Current is the index of the step that runs or is to run next, or -1 when there is none. After a failure it is one of
-// the remaining verification steps, of those that follow a drive, the steps of the rollback, or the release if the node is returned to service.
+// the remaining verification steps, of those whose drive may be erasing itself, the steps of the rollback, or the release if the node is returned to service.
 func (r Record) Current() int {
 	if r.Outcome != "" {
 		return -1
 	}
 	for i, s := range r.Steps {
-		if s.unfinished() && (r.Failure == nil || r.rollsBack() && s.Rollback || r.runsAfterFailure(s.Kind) || s.followed()) {
+		if s.unfinished() && (r.Failure == nil || r.rollsBack() && s.Rollback || r.runsAfterFailure(s.Kind) || s.State == Running && s.erasing()) {
 			return r.sideBySide(i)
 		}
 	}
 	return -1
 }
 
-// sideBySide is the step that is current while the drive of step i erases itself: one whose drive is done, or else the next one that has its
-// drive begin, so that the drives of a host erase themselves side by side.
+// sideBySide is the step that is current while the drive of step i erases itself: one whose drive is done, or was told and not looked at since, or
+// else the next one that has its drive begin, so that the drives of a host erase themselves side by side.
 func (r Record) sideBySide(i int) int {
-	if !r.Steps[i].followed() {
+	if !r.Steps[i].Followed() {
 		return i
 	}
 	next := i
 	for j := i; j < len(r.Steps) && r.Steps[j].Kind == plan.Erase; j++ {
 		switch s := r.Steps[j]; {
-		case s.followed() && s.Returned != nil && !s.Returned.Again:
+		case s.Followed() && s.Returned != nil:
 			return j
-		case next == i && r.Failure == nil && s.unfinished() && !s.followed():
+		case next == i && r.Failure == nil && s.unfinished() && !s.Followed():
 			next = j
 		}
 	}
@@ -389,7 +389,7 @@ func (r Record) sideBySide(i int) int {
 func (r Record) Beside(i int) []int {
 	var out []int
 	for j, s := range r.Steps {
-		if j != i && s.followed() {
+		if j != i && s.Followed() {
 			out = append(out, j)
 		}
 	}

@@ -236,7 +236,7 @@ func TestDriveIsToldOnlyWhereItIsKnownThatItMayBe(t *testing.T) {
 		"cancelled":                  {sampled, func(f *step.Facts) { f.Cancel = new("stop") }, step.Settle, "cancelled before the drive was told to erase itself: stop"},
 		"told, and not known to be":  {told, func(*step.Facts) {}, step.Poll, ""},
 		"told, and cancelled":        {told, func(f *step.Facts) { f.Cancel = new("stop") }, step.Poll, ""},
-		"told, cancelled, by force":  {told, func(f *step.Facts) { f.Cancel, f.CancelForce = new("stop"), true }, step.Settle, "disk may be erasing itself, which nothing stops, and is NOT proven erased"},
+		"told, cancelled, by force":  {told, func(f *step.Facts) { f.Cancel, f.CancelForce = new("stop"), true }, step.Settle, "the drive may be erasing itself, which nothing stops, and is NOT proven erased"},
 		"told, and without a window": {told, func(f *step.Facts) { f.Interrupted, f.Maintenance = true, step.MaintenanceNone }, step.Settle, "is NOT proven erased"},
 	} {
 		t.Run(name, func(t *testing.T) {

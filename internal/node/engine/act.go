@@ -1,11 +1,9 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"syscall"
 	"time"
@@ -47,62 +45,10 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 	}
 	ret, underway := x.task(ctx, s)
 	if underway == nil {
-		x.gone, x.unread = nil, ""
+		delete(x.drives, i)
 		return x.returnedOrAgain(i, ret)
 	}
-	wait := x.follow(i, *underway)
-	if x.glance(ctx, i) {
-		return 0
-	}
-	return wait
-}
-
-// glance looks at one of the other drives that erase themselves meanwhile, each in its turn, so that one that takes long keeps none from being
-// known to be done. It reports whether that one is.
-func (x *execution) glance(ctx context.Context, i int) (done bool) {
-	others := x.job.Record.Beside(i)
-	if len(others) == 0 || x.job.Record.Current() != i { // it has just failed
-		return false
-	}
-	j := others[x.turn%len(others)]
-	x.turn++
-	ret, underway := x.task(ctx, x.job.Record.Steps[j])
-	switch {
-	case underway != nil:
-		x.beside = maps.Clone(x.beside)
-		if x.beside == nil {
-			x.beside = map[int]Underway{}
-		}
-		x.beside[j] = *underway
-		x.publish(false)
-	case ret != nil:
-		x.returned(j, ret)
-		return true
-	}
-	return false
-}
-
-// follow reports how far what the step began is.
-func (x *execution) follow(i int, u Underway) time.Duration {
-	now := x.cfg.Elapsed()
-	switch {
-	case !u.Gone:
-		x.gone = nil
-	case x.gone == nil:
-		x.gone = &now
-	case now-*x.gone >= x.limits().Read:
-		x.gone = nil
-		return x.returned(i, failed(x.job.Record.Steps[i], step.StepFailed, u.Message))
-	}
-	if u.Percent >= 0 {
-		x.unread = ""
-		x.progress(u.Percent)
-		x.wait(u.Message)
-		return x.cfg.Poll
-	}
-	x.unread = cmp.Or(x.unread, u.Message)
-	x.wait(x.unread)
-	return x.cfg.Poll
+	return x.follow(ctx, i, *underway)
 }
 
 // interruptibly does a step that a cancellation ends at once, though it waits for a tool, a plugin or an image. It returns nil then:
@@ -262,11 +208,17 @@ func (x *execution) outlive(ctx context.Context) (context.Context, context.Cance
 }
 
 func (x *execution) progress(percent int) {
+	x.progressed(percent, x.cfg.Elapsed())
+}
+
+// progressed reports how far the running step is, since when.
+func (x *execution) progressed(percent int, since time.Duration) {
 	p := int32(min(max(percent, 0), 100)) //nolint:gosec // bounded
 	if x.percent != nil && *x.percent == p {
 		return
 	}
-	x.percent, x.moved, x.overdue = &p, x.cfg.Elapsed(), ""
+	x.percent, x.moved = &p, since
+	x.overdue, _ = x.late(x.cfg.Elapsed())
 	x.exposed()
 	x.publish(false)
 }

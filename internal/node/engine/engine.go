@@ -283,7 +283,7 @@ func (e *Engine) Execute(ctx context.Context, job journal.Job) (journal.Job, err
 	if err := e.cfg.Journal.Save(job); err != nil {
 		return job, err
 	}
-	x := &execution{Engine: e, job: classified(job), interrupted: true, since: e.cfg.Elapsed(), at: -2}
+	x := &execution{Engine: e, job: classified(job), interrupted: true, since: e.cfg.Elapsed(), at: -2, drives: map[int]drive{}}
 	x.publish(true)
 	defer x.retire()
 	for x.job.Record.Outcome == "" {

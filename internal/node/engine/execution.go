@@ -45,14 +45,9 @@ type execution struct {
 	// moved is when the running step last made progress, and overdue the message when that is too long ago.
 	moved   time.Duration
 	overdue string
-	// gone is since when the device of the running step is not there, nil while it is, and unread what was said first of a step whose progress
-	// is not known.
-	gone   *time.Duration
-	unread string
-	// turn counts the looks at drives that erase themselves beside that of the current step, and beside is what was seen last of each, by the index
-	// of its step.
+	// drives are those that erase themselves, by the index of the step, and turn counts the looks at others than that of the current step.
+	drives map[int]drive
 	turn   int
-	beside map[int]Underway
 	// waiting, maintenance and percent are only reported.
 	waiting     string
 	maintenance maintenance.State
@@ -91,6 +86,9 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 	switch action.Verb {
 	case step.Await:
 		x.wait(action.Message)
+		if action.Step >= 0 && x.glance(ctx, action.Step) {
+			return 0
+		}
 		return x.cfg.Poll
 	case step.Begin:
 		x.interrupted, x.since = false, x.cfg.Elapsed()
@@ -123,8 +121,11 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 	}
 	now := x.cfg.Elapsed()
 	if cur := x.job.Record.Current(); cur != x.at {
+		x.changed(cur)
 		x.at, x.since, x.moved, x.overdue, x.gate = cur, now, now, "", gate{}
-		x.gone, x.unread = nil, ""
+		if d, ok := x.drives[cur]; ok {
+			x.moved = d.moved
+		}
 	}
 	x.watch(now)
 	grace := x.takeCancel()
@@ -165,20 +166,34 @@ const askTimeout = 30 * time.Second
 
 // watch reports a step that has made no progress for longer than its deadline. It kills nothing.
 func (x *execution) watch(now time.Duration) {
-	s := x.job.CurrentStep()
-	if s == nil || s.State != step.Running || s.Deadline == 0 || x.overdue != "" {
+	overdue, s := x.late(now)
+	if overdue == x.overdue {
 		return
+	}
+	if x.overdue = overdue; s != nil {
+		x.cfg.Log.Error("Step is overdue", "job", x.job.Name, "step", s.Kind, "device", s.Device, "deadline", s.Deadline)
+	}
+	x.publish(true)
+}
+
+// late says for people that the current step, or one of several whose drives erase themselves, has made no progress for longer than its deadline,
+// and returns that step.
+func (x *execution) late(now time.Duration) (string, *step.Step) {
+	s := x.job.CurrentStep()
+	if s == nil || s.State != step.Running || s.Deadline == 0 {
+		return "", nil
+	}
+	if all := x.job.Record.Beside(-1); len(all) > 1 {
+		return x.lateDrives(now, all)
 	}
 	deadline := s.Deadline
 	if s.Kind == plan.Health {
 		deadline += x.limits().Soak // it makes none meanwhile
 	}
 	if now-x.moved < deadline {
-		return
+		return "", nil
 	}
-	x.overdue = fmt.Sprintf("it has made no progress for %s and is not killed; check the node and its devices", deadline)
-	x.cfg.Log.Error("Step is overdue", "job", x.job.Name, "step", s.Kind, "device", s.Device, "deadline", deadline)
-	x.publish(true)
+	return fmt.Sprintf("it has made no progress for %s and is not killed; check the node and its devices", deadline), s
 }
 
 func (x *execution) look(ctx context.Context, name string) (step.Device, error) {
@@ -395,7 +410,7 @@ func (x *execution) publish(transition bool) {
 	if x.silent {
 		return
 	}
-	s := Snapshot{Job: x.job, Percent: x.percent, Beside: x.beside, Waiting: x.waiting, Maintenance: x.maintenance, Overdue: x.overdue, Transition: transition}
+	s := Snapshot{Job: x.job, Percent: x.percent, Beside: beside(x.drives), Waiting: x.waiting, Maintenance: x.maintenance, Overdue: x.overdue, Transition: transition}
 	x.mu.Lock()
 	s.Cancelling = x.awaited(s)
 	x.current = &s

@@ -49,7 +49,7 @@ type Drive struct {
 type Result struct {
 	// Data is kept for the next round, and for ReadProof at the end.
 	Data []byte
-	// Again says that another round is needed, and Begun that the drive has begun: no round begins anything from then on.
+	// Again says that another round is needed, and Begun that the drive has begun, or may have: no round begins anything from then on.
 	Again, Begun bool
 	// Percent is how far the drive is, which is looked at again after a while; negative where that is not known, and nil where the round is over.
 	Percent *int
@@ -240,7 +240,7 @@ func (e Eraser) prepare(ctx context.Context, d Drive, attempt int32) (*Result, e
 // again is another round with what is kept.
 func (k kept) again(message string) (*Result, error) {
 	data, err := json.Marshal(k)
-	return &Result{Data: data, Again: true, Begun: k.Begun, Message: message}, err
+	return &Result{Data: data, Again: true, Begun: k.Begun || k.Told != "", Message: message}, err
 }
 
 // ask finds out from the drive whether it has begun, as far as it can tell one erasure from another. One that has not is to be told as if it never

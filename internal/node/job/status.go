@@ -214,7 +214,7 @@ func steps(s engine.Snapshot) []v1alpha1.JobStep {
 		case ok:
 			js.Message = text.Clip(beside.Message, maxMessage)
 			if beside.Percent >= 0 {
-				js.ProgressPercent = new(int32(beside.Percent)) //nolint:gosec // at most 100
+				js.ProgressPercent = new(int32(min(beside.Percent, 100))) //nolint:gosec // bounded
 			}
 		}
 		out = append(out, js)

@@ -1,8 +1,13 @@
 package steps_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -10,8 +15,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/erase"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -113,8 +120,10 @@ func TestCancellationWaitsForAllDrives(t *testing.T) {
 			assert.Zero(t, d.toldTo("disk2"))
 			if force {
 				assert.Empty(t, proven(j))
-				assert.Contains(t, j.Record.Failure.Message, "disk0 may be erasing itself, which nothing stops, and is NOT proven erased")
-				assert.Contains(t, j.Record.Failure.Message, "disk1 may be erasing itself, which nothing stops, and is NOT proven erased")
+				assert.Equal(t, "disk1", j.Record.Failure.Device)
+				const unproven = "; the drive may be erasing itself, which nothing stops, and is NOT proven erased"
+				assert.Equal(t, "cancelled by force, so the step is not begun again: cancelled by a person"+unproven+"; disk0: given up by force"+unproven,
+					j.Record.Failure.Message)
 				return
 			}
 			assert.True(t, awaited)
@@ -142,4 +151,54 @@ func TestDrivesKilledAnywhereAreToldOnce(t *testing.T) {
 			require.Equal(t, 1, d.toldTo(fmt.Sprint("disk", i)), "killed at %d", at)
 		}
 	}
+}
+
+// A drive whose answer is lost, and whose job is cancelled at that moment, may have begun: it is followed.
+func TestDriveThatMayHaveBegunIsFollowedAfterACancellation(t *testing.T) {
+	d := newDrive(t, driver.EraseCrypto)
+	d.told = func() error {
+		d.cancels(false)
+		return errors.New("no answer")
+	}
+	j := d.erase()
+	require.Equal(t, step.Failed, j.Record.Outcome)
+	assert.Equal(t, step.Cancelled, j.Record.Failure.Reason)
+	assert.Equal(t, []string{"disk0"}, proven(j))
+	assert.Equal(t, 1, d.begun())
+}
+
+// Of drives that erase themselves the one that makes no progress is named, and one that is gone ends its step, also while another one is looked at.
+func TestDriveBesideThatIsStuckIsNamed(t *testing.T) {
+	d := newDrives(t)
+	d.deadline, d.limits = time.Millisecond, step.DefaultLimits()
+	d.limits.Read = 20 * time.Millisecond
+	d.sim.Inject("disk0", drivertest.HangErase)
+	d.sim.Inject("disk1", drivertest.HangErase)
+	away := &without{Machine: d.tasks.Machine}
+	d.tasks.Machine = away
+	j := d.life(d.job(), func(s engine.Snapshot) bool {
+		if slices.ContainsFunc(d.overdue, func(says string) bool { return strings.HasPrefix(says, "disk0, disk1 made no progress for ") }) {
+			away.name = "disk1"
+		}
+		if s.Job.Record.Failure != nil {
+			d.sim.Cure("disk0", drivertest.HangErase)
+		}
+		return false
+	})
+	d.fails(j, "no device with the unique id disk1 is on this node")
+	assert.Equal(t, []string{"disk0", "disk2"}, proven(j))
+}
+
+// without is a machine without a device.
+type without struct {
+	steps.Machine
+	name string
+}
+
+// Find implements steps.Machine.
+func (w *without) Find(ctx context.Context, class inventory.Class, uniqueID string) (inventory.Device, bool, error) {
+	if uniqueID == w.name {
+		return inventory.Device{}, false, nil
+	}
+	return w.Machine.Find(ctx, class, uniqueID)
 }

@@ -488,7 +488,7 @@ func TestErasureIsGivenUpByForceOnly(t *testing.T) {
 	})
 	require.Equal(t, step.Failed, j.Record.Outcome)
 	assert.Equal(t, step.Cancelled, j.Record.Failure.Reason)
-	assert.Contains(t, j.Record.Failure.Message, "; disk0 may be erasing itself, which nothing stops, and is NOT proven erased")
+	assert.Contains(t, j.Record.Failure.Message, "; the drive may be erasing itself, which nothing stops, and is NOT proven erased")
 	assert.True(t, j.Record.Failure.Held)
 }
 

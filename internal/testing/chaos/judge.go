@@ -423,6 +423,11 @@ func (j *judge) end(s snapshot) {
 	if s.guarded {
 		j.violate("Guard", "the host still starts a guard though the job has ended")
 	}
+	for _, st := range s.job.Record.Steps {
+		if st.State == step.Running {
+			j.violate("End", "the job has ended and its step %s %s runs", st.Kind, st.Device)
+		}
+	}
 	switch s.job.Record.Outcome {
 	case step.Complete:
 		j.complete(s)
