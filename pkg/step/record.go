@@ -438,7 +438,7 @@ func (r Record) NeedsIntervention() bool {
 func (r Record) runsAfterFailure(k plan.Kind) bool {
 	switch k {
 	case plan.Verify:
-		return r.Failure.Step == plan.Verify
+		return r.Failure.Step == plan.Verify && r.Failure.Reason != Cancelled // which nobody is to blame for
 	case plan.Release:
 		return (!r.Failure.Held || r.Released) && (r.began(plan.Maintenance) || r.Inherited)
 	}

@@ -88,7 +88,7 @@ func (j *judge) slow(e Event, was step.Record) {
 	switch {
 	case told && (!is || !again):
 		j.violate("Slow", "a boot is told to be slow: %+v", e.Took)
-	case is && again && j.boots.wanted && !told:
+	case is && again && j.boots.wanted && !j.boots.kexec && !told:
 		j.violate("Slow", "nobody is told of a second slow boot: %+v", e.Took)
 	case is && first == e.Boot && !leftOut:
 		j.violate("Slow", "the host was not booted again after a slow boot, and nobody is told: %+v", e.Took)
