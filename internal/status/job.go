@@ -195,8 +195,8 @@ func jobReady(f JobFacts) []Condition {
 			message += " To give it up, which holds the node: " + wayout.Set("fwj", f.Name, `"cancel":{"mode":"Force"}`)
 		}
 		out = stalled(v1alpha1.ReasonNeedsIntervention, message)
-	case f.Failure != nil && f.erases(): // the others may take hours, and the node is held then
-		out = stalled(string(f.Failure.Reason), sentence(message)+" The other drives that have begun to erase themselves are followed to their end.")
+	case f.Failure != nil && f.erases(): // the others may take hours
+		out = reconciling(string(f.Failure.Reason), sentence(message)+" The other drives that have begun to erase themselves are followed to their end.")
 	case f.Maintenance == step.MaintenanceNotInstalled:
 		out = reconciling(v1alpha1.ReasonMaintenanceUnavailable, message)
 	default:

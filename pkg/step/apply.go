@@ -40,7 +40,7 @@ func Apply(r Record, a Action, bootID string, now time.Time) Record {
 			if r.Steps[i].State == Pending && (r.Failure == nil || !r.Failure.Held || r.Released || r.Steps[i].Kind != plan.Release) {
 				r.Steps[i].State, r.Steps[i].Message = Skipped, "not reached"
 			}
-			if s := &r.Steps[i]; s.State == Running { // it was about to tell its drive when another one failed
+			if s := &r.Steps[i]; s.Kind == plan.Erase && s.State == Running { // it was about to tell its drive when another one failed
 				s.State, s.Message, s.Finished = Skipped, "its drive was not told to erase itself", &now
 			}
 		}

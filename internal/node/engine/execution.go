@@ -183,12 +183,16 @@ func (x *execution) late(now time.Duration) (string, *step.Step) {
 	if s == nil || s.State != step.Running || s.Deadline == 0 {
 		return "", nil
 	}
-	if all := x.job.Record.Beside(-1); len(all) > 1 {
+	all := x.job.Record.Beside(-1)
+	if len(all) > 1 && s.Followed() {
 		return x.lateDrives(now, all)
 	}
 	deadline := s.Deadline
 	if s.Kind == plan.Health {
 		deadline += x.limits().Soak // it makes none meanwhile
+	}
+	if now-x.moved < deadline && !s.Followed() {
+		return x.lateDrives(now, all)
 	}
 	if now-x.moved < deadline {
 		return "", nil

@@ -22,7 +22,7 @@ type drive struct {
 
 // beside is what Snapshot has of the drives.
 func beside(drives map[int]drive) map[int]Underway {
-	if len(drives) < 2 {
+	if len(drives) == 0 {
 		return nil
 	}
 	out := make(map[int]Underway, len(drives))

@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -27,4 +30,21 @@ func TestProgressIsReportedRarely(t *testing.T) {
 		r.Notify(engine.Snapshot{Job: j, Transition: true})
 		assert.Len(t, r.events, want+1, "%s", kind)
 	}
+}
+
+// A drive that fails is told at once, and once, though the job follows others for hours.
+func TestFailedDriveIsToldBeforeTheJobEnds(t *testing.T) {
+	recorder := events.NewFakeRecorder(9)
+	failed := v1alpha1.FirmwareJobStatus{Steps: []v1alpha1.JobStep{
+		{Name: "erase", Device: "disk0", State: v1alpha1.StepFailed, Attempt: 3, Message: "it lies"}, {Name: "erase", Device: "disk1", State: v1alpha1.StepRunning},
+		{Name: "erase", Device: "disk2", State: v1alpha1.StepFailed, Message: "cancelled before this step"},
+	}}
+	j := &v1alpha1.FirmwareJob{}
+	emitTransitions(recorder, j, failed)
+	assert.Equal(t, "Warning StepFailed Step erase of disk0 failed: it lies", <-recorder.Events)
+	j.Status = failed
+	emitTransitions(recorder, j, failed)
+	j.Status, failed.CompletionTime = v1alpha1.FirmwareJobStatus{}, &metav1.Time{}
+	emitTransitions(recorder, j, failed)
+	assert.Empty(t, recorder.Events, "Failed says it where the job has ended")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -190,6 +191,14 @@ func emitTransitions(recorder events.EventRecorder, job *v1alpha1.FirmwareJob, n
 		c := meta.FindStatusCondition(now.Conditions, t.condition)
 		if c != nil && c.Status == metav1.ConditionTrue && !meta.IsStatusConditionTrue(job.Status.Conditions, t.condition) {
 			recorder.Eventf(job, nil, t.kind, c.Reason, t.action, "%s", c.Message)
+		}
+	}
+	for _, s := range now.Steps { // the job goes on where other drives erase themselves
+		known := func(was v1alpha1.JobStep) bool {
+			return was.Name == s.Name && was.Device == s.Device && was.State == s.State
+		}
+		if s.Name == string(plan.Erase) && s.State == v1alpha1.StepFailed && s.Attempt > 0 && now.CompletionTime == nil && !slices.ContainsFunc(job.Status.Steps, known) {
+			recorder.Eventf(job, nil, corev1.EventTypeWarning, v1alpha1.ReasonStepFailed, "Update", "Step %s of %s failed: %s", s.Name, s.Device, s.Message)
 		}
 	}
 	was, is := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionProtected), meta.FindStatusCondition(now.Conditions, v1alpha1.ConditionProtected)
