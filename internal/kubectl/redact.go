@@ -22,7 +22,7 @@ var (
 	// beginOfKey and endOfKey are what is left of one that was cut.
 	beginOfKey  = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?:(?:\\[nr]|[\r\n])+(?:\d\S*Z )?(?:(?:Proc-Type|DEK-Info):[^\r\n\\]*|[A-Za-z0-9+/=]+))*`)
 	endOfKey    = regexp.MustCompile(`(?:[A-Za-z0-9+/=]+(?:\\[nr]|[\r\n])+(?:\d\S*Z )?)*-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----`)
-	userInfo    = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"']*@`)
+	userInfo    = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)(?:[^/\s"']*|[^/\s"':@]+:\d*[^\d/\s"'@][^\s"'@]*)@`) // a password may have a slash; a port ends at one
 	userAt      = regexp.MustCompile(`(^|[\s"'=])[^\s:/@"'=]+:[^\s@/"']+(@[\w.-]+)`)
 	urlQuery    = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'?#]*[?#])[^\s"']+`)
 	header      = regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(\\*["']?\s*[:=]\s*)[^\n]+`)

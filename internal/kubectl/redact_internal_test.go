@@ -12,6 +12,8 @@ import (
 func TestTextsLoseTheirSecrets(t *testing.T) {
 	for in, want := range map[string]string{
 		"fetch https://anna:hunter2@fw.example.com/a.bin: 404":                          "fetch https://REDACTED@fw.example.com/a.bin: 404",
+		"fetch https://anna:hunt/er2@fw.example.com/a.bin: 404":                         "fetch https://REDACTED@fw.example.com/a.bin: 404",
+		"pull oci://mirror:5000/fw/nic@sha256:12":                                       "pull oci://mirror:5000/fw/nic@sha256:12",
 		"fetch https://hunter2@fw.example.com/a.bin?sig=hunter2&x=1 failed":             "fetch https://REDACTED@fw.example.com/a.bin?REDACTED failed",
 		"https://fw.example.com/#access_token=hunter2":                                  "https://fw.example.com/#REDACTED",
 		"oci://fw.example.com/nic@sha256:3b3b":                                          "oci://fw.example.com/nic@sha256:3b3b",
