@@ -179,7 +179,8 @@ func (b *base) make(ctx context.Context, cache string, apt rootfs.Apt, kernel, c
 	return b.build(ctx, apt, work, kernel, content)
 }
 
-// kernelPackages are the image, its source and its headers, all of one version; the image is the first.
+// kernelPackages are the image, its source and its headers, all of one version, and the tools that they take, of this or a newer one; the image is the
+// first.
 func kernelPackages(ctx context.Context, apt rootfs.Apt) ([]rootfs.Package, error) {
 	meta, err := apt.Show(ctx, "linux-image-amd64")
 	if err != nil {
@@ -195,18 +196,12 @@ func kernelPackages(ctx context.Context, apt rootfs.Apt) ([]rootfs.Package, erro
 	series := strings.Join(strings.SplitN(release, ".", 3)[:2], ".")
 	names := []string{
 		image, "linux-source-" + series, "linux-headers-" + release,
-		"linux-headers-" + strings.TrimSuffix(release, "-amd64") + "-common", "linux-kbuild-" + series,
+		"linux-headers-" + strings.TrimSuffix(release, "-amd64") + "-common",
 	}
-	list, err := apt.Show(ctx, names...)
-	if err != nil {
-		return nil, err
+	for i := range names { // the source of the next version comes hours before its signed image
+		names[i] += "=" + meta[0].Version
 	}
-	for _, p := range list {
-		if p.Version != meta[0].Version {
-			return nil, fmt.Errorf("prepare kernel: %s has version %s and %s %s: run apt-get update", p.Name, p.Version, image, meta[0].Version)
-		}
-	}
-	return list, nil
+	return apt.Show(ctx, append(names, "linux-kbuild-"+series)...)
 }
 
 // build builds the base in the directory work.

@@ -30,7 +30,7 @@ type Package struct {
 // Spec is the package as apt-get names it.
 func (p Package) Spec() string { return p.Name + "=" + p.Version }
 
-// Show looks packages up in the lists of apt.
+// Show looks packages up in the lists of apt, by name, or by name=version where that is not to be the newest one.
 func (a Apt) Show(ctx context.Context, names ...string) ([]Package, error) {
 	out, err := a.output(ctx, "apt-cache", append([]string{"show", "--no-all-versions"}, names...)...)
 	if err != nil {
@@ -38,6 +38,7 @@ func (a Apt) Show(ctx context.Context, names ...string) ([]Package, error) {
 	}
 	found := parsePackages(out)
 	for _, name := range names {
+		name, _, _ = strings.Cut(name, "=")
 		if !slices.ContainsFunc(found, func(p Package) bool { return p.Name == name }) {
 			return nil, fmt.Errorf("apt knows no package %s: run apt-get update", name)
 		}
