@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/erase"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	machines "github.com/nodefirmware/node-firmware-operator/pkg/host"
@@ -111,7 +112,7 @@ func (t tools) Erase(ctx context.Context, id inventory.Identity, method driver.E
 	}
 	t.note(Event{Kind: EventErase, Device: id.UniqueID})
 	if d.running() {
-		return t.Simulated.Erase(ctx, id, method)
+		return fmt.Errorf("%s %s: %w", opErase, id.UniqueID, command.ErrBusy)
 	}
 	var refused error
 	err := t.follow(ctx, d, opErase, nil, &operation{apply: func() {
