@@ -22,9 +22,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// newDrives is a host with three drives.
+// newDrives is a host with three drives. A job that does not end ends with its process.
 func newDrives(t *testing.T) *drive {
 	d := newDrive(t, driver.EraseCrypto)
+	d.dies = 20000
 	d.plug("disk1", "S2", driver.EraseCrypto)
 	d.plug("disk2", "S3", driver.EraseCrypto)
 	return d
