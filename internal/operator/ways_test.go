@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -879,8 +880,13 @@ func TestWaysOutOfACatalog(t *testing.T) {
 			if c.then != "" {
 				says(v1alpha1.ReasonSucceeded)
 				c.spec.Providers[0].URL = c.then
-				o.Spec.Providers = c.spec.Providers
-				require.NoError(t, w.env.Client.Update(t.Context(), o))
+				require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+					if err := w.env.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+						return err
+					}
+					o.Spec.Providers = c.spec.Providers
+					return w.env.Client.Update(t.Context(), o)
+				}))
 			}
 			w.types(key, says(reason), c.editor)
 			says(v1alpha1.ReasonSucceeded)

@@ -91,22 +91,29 @@ func (l *Lab) try(ctx context.Context, o DemoOptions, list []target, t trial) (*
 	return report, l.watch(ctx, newView(o.Screen, time.Now()), list)
 }
 
-// editRule edits the template rule of the target; the operator writes the template's status meanwhile.
+// editRule edits the template rule of the target.
 func (l *Lab) editRule(ctx context.Context, list []target, t target) error {
 	template := fleetTemplate(list)
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := l.admin.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
-			return err
-		}
+	return l.edit(ctx, template, func() {
 		for i := range template.Spec.Rules {
 			if rule := &template.Spec.Rules[i]; rule.Name == t.rule {
 				rule.Version, rule.SourceRef.Name = t.image.Version, t.sourceName()
 			}
 		}
-		return l.admin.Update(ctx, template)
+	})
+}
+
+// edit reads the object, and writes it with the change; again where somebody, as the operator its status, wrote it meanwhile.
+func (l *Lab) edit(ctx context.Context, o client.Object, change func()) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := l.admin.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		change()
+		return l.admin.Update(ctx, o)
 	})
 	if err != nil {
-		return fmt.Errorf("edit template: %w", err)
+		return fmt.Errorf("edit %T %s: %w", o, o.GetName(), err)
 	}
 	return nil
 }

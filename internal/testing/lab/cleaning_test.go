@@ -48,8 +48,9 @@ func TestANodeIsProvenAndLeavesClean(t *testing.T) {
 	}}
 	require.NoError(t, l.admin.Create(t.Context(), p))
 	n := s.kubeNode()
-	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: v1alpha1.UnverifiedTaint, Effect: corev1.TaintEffectNoSchedule})
-	require.NoError(t, l.admin.Update(t.Context(), n))
+	require.NoError(t, l.edit(t.Context(), n, func() {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: v1alpha1.UnverifiedTaint, Effect: corev1.TaintEffectNoSchedule})
+	}))
 	require.NoError(t, s.node.Machine.SetBIOSSetting("SecureBoot", "Disabled"))
 	s.want("bios")
 	eventually(t, "the new node is proven", func() bool { return !tainted(v1alpha1.UnverifiedTaint) && clean() == "" })
@@ -68,11 +69,11 @@ func TestANodeIsProvenAndLeavesClean(t *testing.T) {
 
 	expect := func(nics int32) {
 		t.Helper()
-		require.NoError(t, l.admin.Get(t.Context(), client.ObjectKeyFromObject(p), p))
-		p.Spec.Steps = []v1alpha1.CleaningStep{{Name: "verify-inventory", Priority: ptr.To[int32](30), Expect: []v1alpha1.ExpectedDevices{
-			{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: v1alpha1.AnyVendor}, Count: &nics},
-		}}}
-		require.NoError(t, l.admin.Update(t.Context(), p))
+		require.NoError(t, l.edit(t.Context(), p, func() {
+			p.Spec.Steps = []v1alpha1.CleaningStep{{Name: "verify-inventory", Priority: ptr.To[int32](30), Expect: []v1alpha1.ExpectedDevices{
+				{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: v1alpha1.AnyVendor}, Count: &nics},
+			}}}
+		}))
 	}
 	var devices v1alpha1.NodeDeviceList
 	require.NoError(t, l.admin.List(t.Context(), &devices, client.MatchingFields{"spec.nodeName": s.node.Name}))

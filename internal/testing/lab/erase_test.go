@@ -156,9 +156,7 @@ func TestANodeLeavesErased(t *testing.T) {
 	eventually(t, "the node has another number of drives", func() bool { return is(s.clean()) == "False "+v1alpha1.ReasonNoMatch })
 	assert.Contains(t, s.clean().Message, fmt.Sprintf("names %d drives, and the node has %d such", all+1, all))
 	assert.Nil(t, s.job())
-	require.NoError(t, l.admin.Get(t.Context(), client.ObjectKeyFromObject(p), p))
-	p.Spec.Steps[0].Expect[0].Count = &all
-	require.NoError(t, l.admin.Update(t.Context(), p))
+	require.NoError(t, l.edit(t.Context(), p, func() { p.Spec.Steps[0].Expect[0].Count = &all }))
 	eventually(t, "the node is clean", func() bool { return is(s.clean()) == "True "+v1alpha1.ReasonSucceeded })
 	for _, d := range spec.NVMe {
 		assert.False(t, s.holds(d.Key, owner), d.Key)

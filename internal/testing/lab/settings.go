@@ -9,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
@@ -86,20 +83,16 @@ func (l *Lab) wrongSetting(ctx context.Context, o DemoOptions, list []target) (*
 func (l *Lab) editLink(ctx context.Context, list []target, rule string, link v1alpha1.LinkType) (bad, error) {
 	var digest v1alpha1.Digest
 	template := fleetSettings(list)
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := l.admin.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
-			return err
-		}
+	err := l.edit(ctx, template, func() {
 		for i := range template.Spec.Rules {
 			if r := &template.Spec.Rules[i]; r.Name == rule {
 				r.Settings.LinkType = link
 				digest = r.Digest()
 			}
 		}
-		return l.admin.Update(ctx, template)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("edit template of settings: %w", err)
+		return nil, err
 	}
 	return func(d *v1alpha1.NodeDevice) (v1alpha1.Digest, *v1alpha1.DeviceFailure) {
 		switch is := d.Status.Configuration; {

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -230,12 +229,8 @@ func (s *scene) settings(name, value string) *v1alpha1.ConfigurationTemplate {
 // edit declares how many virtual functions the adapter has, and nothing else.
 func (s *scene) edit(fct *v1alpha1.ConfigurationTemplate, vfs int32) {
 	s.t.Helper()
-	require.NoError(s.t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := s.lab.admin.Get(s.t.Context(), client.ObjectKeyFromObject(fct), fct); err != nil {
-			return err
-		}
+	require.NoError(s.t, s.lab.edit(s.t.Context(), fct, func() {
 		fct.Spec.Rules[0].Settings.NumVFs, fct.Spec.Rules[0].Parameters = &vfs, nil
-		return s.lab.admin.Update(s.t.Context(), fct)
 	}))
 }
 
