@@ -76,7 +76,7 @@ build: ## Build the binaries into bin/.
 REGISTRY ?= localhost/nodefirmware
 .PHONY: krew
 krew: ## Pack kubectl firmware for each platform into bin/release, with man pages and the manifest for krew (VERSION=v1.2.3).
-	$(GO) run ./hack/release -version $(VERSION) $(ARGS)
+	$(GO) run ./hack/release pack -version $(VERSION) $(ARGS)
 	$(GO) tool -modfile=hack/tools/krew/go.mod validate-krew-manifest -manifest bin/release/firmware.yaml -skip-install
 
 .PHONY: images
@@ -92,6 +92,13 @@ chart: ## Package the Helm chart into bin/chart, and check it (flags: VERSION=v0
 		2> >(grep -v 'symbolic link' >&2)
 	$(call tool,helm) lint --strict --quiet $(CHARTS)/node-firmware-operator-$(VERSION:v%=%).tgz
 	$(call tool,helm) template node-firmware-operator $(CHARTS)/node-firmware-operator-$(VERSION:v%=%).tgz >/dev/null
+
+.PHONY: release
+release: ## Make everything that a release consists of in bin/release, with checksums and signature, from its tag (VERSION=v1.2.3 REGISTRY=registry.example.com/firmware KEY=cosign.key; DRY_RUN=1 for a commit without a tag, without images and key).
+	rm -rf bin/release
+	$(if $(DRY_RUN),,$(GO) run ./hack/images --registry '$(REGISTRY)' --version '$(VERSION)' --out bin/release)
+	$(MAKE) krew chart VERSION='$(VERSION)' CHARTS=bin/release
+	$(GO) run ./hack/release seal -version '$(VERSION)' -registry '$(REGISTRY)' $(if $(DRY_RUN),-dry-run) $(if $(KEY),-key '$(KEY)')
 
 .PHONY: images-check
 images-check: ## Run every command line of the drivers in the daemon's image, with the shipped mounts, as root (flags: DAEMON_IMAGE=FILE).

@@ -1,9 +1,12 @@
-// Command release packs the plugin of kubectl for every platform, each with its license, its completion and its man pages, and writes the
-// manifest by which krew installs it. The same commit gives the same archives.
+// Command release makes what a release consists of besides images and chart. Its subcommand pack packs the plugin of kubectl for every platform,
+// each with its license, its completion and its man pages, and writes the manifest by which krew installs it; the same commit gives the same
+// archives. Its subcommand seal takes the directory with everything, adds the manifests for kubectl apply, the notes and a statement of
+// provenance, lists the checksums of all of it and signs the list.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -17,17 +20,42 @@ import (
 const platforms = "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64"
 
 func main() {
-	version := flag.String("version", "", "version of the release, such as v1.2.3")
-	out := flag.String("out", "bin/release", "directory for the archives and the manifest")
-	only := flag.String("platforms", platforms, "operating systems and processors, as GOOS/GOARCH")
-	from := flag.String("from", "https://github.com/nodefirmware/node-firmware-operator/releases/download", "address of the releases, with a directory for each version")
-	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := release(ctx, *version, *out, *from, strings.Fields(*only)); err != nil {
+	if err := do(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
+}
+
+func do(ctx context.Context, args []string) error {
+	command := ""
+	if len(args) > 0 {
+		command, args = args[0], args[1:]
+	}
+	f := flag.NewFlagSet(command, flag.ContinueOnError)
+	version := f.String("version", "", "version of the release, such as v1.2.3")
+	dir := f.String("out", "bin/release", "directory of the release")
+	switch command {
+	case "pack":
+		only := f.String("platforms", platforms, "operating systems and processors, as GOOS/GOARCH")
+		from := f.String("from", "https://github.com/nodefirmware/node-firmware-operator/releases/download", "address of the releases, with a directory for each version")
+		if err := f.Parse(args); err != nil {
+			return err
+		}
+		return release(ctx, *version, *dir, *from, strings.Fields(*only))
+	case "seal":
+		s := sealing{}
+		f.StringVar(&s.registry, "registry", "", "registry and path of the images that the manifests name")
+		f.StringVar(&s.key, "key", "", "private key, as cosign generate-key-pair makes it, or any ECDSA key in PEM; COSIGN_PASSWORD opens it")
+		f.BoolVar(&s.dry, "dry-run", false, "do all of it for a commit without a tag, without a key or images; what comes out is no release")
+		if err := f.Parse(args); err != nil {
+			return err
+		}
+		s.version, s.dir = *version, *dir
+		return s.seal(ctx)
+	}
+	return fmt.Errorf("%q: want pack or seal", command)
 }
 
 // release writes the archives and the manifest.
