@@ -1,7 +1,11 @@
 package template
 
 import (
+	"net/http"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/assert"
@@ -58,6 +62,59 @@ func TestMatchAssignsOnceAndTheTemplateTellsTheTruth(t *testing.T) {
 	assert.Nil(t, f.device(b).Spec.Firmware)
 	f.awaitWrites(1, &f.writes.firmware, "one write for the one device")
 	f.awaitWrites(0, &f.writes.conditions, "no condition to report")
+}
+
+// R000-25: what the controller does is to write what is assigned into devices, and what became of it into statuses. The API server is all that
+// it asks.
+func TestWritesObjectsAndNothingElse(t *testing.T) {
+	f := newFleet(t)
+	var mu sync.Mutex
+	hosts, writes := map[string]bool{}, map[string]bool{}
+	f.sees = func(q *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		hosts[q.URL.Host] = true
+		if q.Method != http.MethodGet {
+			path := strings.Split(strings.TrimPrefix(q.URL.Path, "/apis/"), "/")
+			kind, part := path[2], ""
+			if len(path) > 4 {
+				part = "/" + path[4]
+			}
+			writes[q.Method+" "+kind+part] = true
+		}
+	}
+	f.node("a", map[string]string{"pool": "gpu"})
+	f.node("b", nil)
+	f.source("s", imageFor(board, v1, 1), imageFor(board, v2, 2))
+	a := f.discover("a", board, running)
+	f.discover("b", board, running)
+	f.template("t", "gpu", v1, "s")
+	f.template("u", "gpu", v2, "s")
+	pins := pinFor("b", "101e")
+	f.create(pins)
+	pins.Status.LastScanTime = &metav1.Time{Time: time.Now()}
+	require.NoError(t, f.Client.Status().Update(t.Context(), pins))
+	f.startOperator()
+	f.awaitReady("t", v1alpha1.ReasonConflict, status.FailedStatus)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		var n v1alpha1.NodeFirmware
+		require.NoError(c, f.Client.Get(t.Context(), client.ObjectKey{Name: "b"}, &n))
+		assert.True(c, meta.IsStatusConditionTrue(n.Status.Conditions, v1alpha1.ConditionPinsUnmatched))
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, f.Client.Delete(t.Context(), &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "u"}}))
+	f.awaitVersion(a, v1, "t")
+	f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
+	f.stopOperator()
+	mu.Lock()
+	defer mu.Unlock()
+	assert.Len(t, hosts, 1)
+	for _, want := range []string{"PATCH nodedevices", "PATCH nodedevices/status", "PATCH nodefirmwares/status", "PATCH firmwaretemplates/status"} {
+		assert.Contains(t, writes, want)
+		delete(writes, want)
+	}
+	delete(writes, "POST namespaces/events") // and says so
+	delete(writes, "PATCH namespaces/events")
+	assert.Empty(t, writes)
 }
 
 // R000-31: a node that joins late, and a label that changes, are seen.

@@ -3,6 +3,7 @@ package template
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -39,6 +40,8 @@ type fleet struct {
 	writes struct{ firmware, conditions, template atomic.Int64 }
 	// hold keeps the writes of devices back until it is closed; nil for none.
 	hold chan struct{}
+	// sees is given every request of the operator, unless it is nil.
+	sees func(*http.Request)
 	stop context.CancelFunc
 	done chan error
 }
@@ -53,7 +56,13 @@ func newFleet(t *testing.T) *fleet {
 func (f *fleet) startOperator() {
 	f.Helper()
 	skip := true
-	mgr, err := ctrl.NewManager(f.Config, ctrl.Options{
+	access := rest.CopyConfig(f.Config)
+	if f.sees != nil {
+		access.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(q *http.Request) (*http.Response, error) { f.sees(q); return next.RoundTrip(q) })
+		})
+	}
+	mgr, err := ctrl.NewManager(access, ctrl.Options{
 		Scheme:  f.Scheme,
 		Cache:   cache.Options{DefaultTransform: trim.Object},
 		Metrics: metricsserver.Options{BindAddress: "0"},
@@ -72,6 +81,10 @@ func (f *fleet) startOperator() {
 	f.stop, f.done = cancel, make(chan error, 1)
 	go func() { f.done <- mgr.Start(ctx) }()
 }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
 
 func (f *fleet) stopOperator() {
 	if f.stop != nil {
