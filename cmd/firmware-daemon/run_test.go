@@ -72,7 +72,7 @@ func TestDaemon(t *testing.T) {
 			"updates its node": updatesItsNode, "sees a card leave": seesACardLeave,
 			"writes on when its pod ends": writesOnWhenItsPodEnds, "reads back what lost its worker": readsBackWhatLostItsWorker,
 			"outlives every kill": outlivesEveryKill, "refuses to run unconfined": refusesToRunUnconfined,
-			"writes nothing for a stolen operator": writesNothingForAStolenOperator, "rests quietly": restsQuietly,
+			"writes nothing for a stolen operator": writesNothingForAStolenOperator, "rests quietly": restsQuietly, "checks its state first": checksTheStateFirst,
 		} {
 			run(t, name, test, true)
 		}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -112,6 +114,49 @@ func (m *machine) reboots() error {
 		err = command.Failed(systemctl, result, errors.New("refused"))
 	}
 	return err
+}
+
+// checksTheStateFirst: a daemon that cannot read its state, with a job in it that was interrupted, does nothing to a device, and does not even
+// read one (R002-3). One that can goes on with the job.
+func checksTheStateFirst(t *testing.T, c *cluster, m *machine) {
+	m.flashes(t, c)
+	m.stop(syscall.SIGKILL)
+	schema := m.setSchema(t, "99")
+	require.NoError(t, m.ClearFault("slow"))
+	require.Eventually(t, func() bool { return m.writes(t)[0].Result == simhost.Done }, 5*time.Minute, 20*time.Millisecond)
+	before, err := m.Operations()
+	require.NoError(t, err)
+	require.NoError(t, m.SetFault(simhost.Fault{ID: "read", Kind: simhost.Fail, Operation: "query"}))
+	m.start(t, c.args...)
+	<-m.ended
+	assert.NotZero(t, m.stop(syscall.SIGKILL))
+	assert.Contains(t, m.log.String(), "schema 99")
+	after, err := m.Operations()
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+	faults, err := m.Faults()
+	require.NoError(t, err)
+	require.Len(t, faults, 1)
+	assert.Zero(t, faults[0].Matches, "reads of devices")
+
+	require.NoError(t, m.ClearFault("read"))
+	m.setSchema(t, schema)
+	m.start(t, c.args...)
+	m.completes(t, c)
+}
+
+// setSchema has the state be one of that schema, and returns which it was.
+func (m *machine) setSchema(t *testing.T, schema string) (was string) {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(m.stateDir(), "journal.db"), 0o600, nil)
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket([]byte("meta"))
+		was = string(bucket.Get([]byte("schema")))
+		return bucket.Put([]byte("schema"), []byte(schema))
+	}))
+	require.NoError(t, db.Close())
+	return was
 }
 
 // readsBackWhatLostItsWorker: nobody knows how the tool ended, so the device says what became of it.
