@@ -44,7 +44,10 @@ const (
 )
 
 // Objects reads the objects of the parts in order, without the files that are for kustomize.
-func Objects(parts ...Part) ([]*unstructured.Unstructured, error) {
+func Objects(parts ...Part) ([]*unstructured.Unstructured, error) { return ObjectsIn(files, parts...) }
+
+// ObjectsIn reads them from this directory of another version of the product.
+func ObjectsIn(files fs.FS, parts ...Part) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, part := range parts {
 		names, err := fs.Glob(files, path.Join(string(part), "*.yaml"))
@@ -55,7 +58,7 @@ func Objects(parts ...Part) ([]*unstructured.Unstructured, error) {
 			if base := path.Base(name); base == "kustomization.yaml" || base == "names.yaml" {
 				continue
 			}
-			data, err := files.ReadFile(name)
+			data, err := fs.ReadFile(files, name)
 			if err != nil {
 				return nil, fmt.Errorf("read manifest: %w", err)
 			}

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,23 +14,44 @@ import (
 // Build puts programs of this module into a directory, as they are shipped. They are linked once for all packages whose tests start them,
 // and again when their sources change: the go command leaves a program in bin/test alone that it would link in the same way.
 func Build(dir string, programs ...string) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	unlock, err := lockPrograms(root)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return link(root, filepath.Join(root, "bin", "test"), dir, programs)
+}
+
+func moduleRoot() (string, error) {
 	file, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
-		return fmt.Errorf("find the module: %w", err)
+		return "", fmt.Errorf("find the module: %w", err)
 	}
-	root := filepath.Dir(strings.TrimSpace(string(file)))
+	return filepath.Dir(strings.TrimSpace(string(file))), nil
+}
+
+// lockPrograms waits until no other test links programs.
+func lockPrograms(root string) (unlock func(), err error) {
 	shared := filepath.Join(root, "bin", "test")
 	if err := os.MkdirAll(shared, 0o755); err != nil {
-		return fmt.Errorf("make directory of programs: %w", err)
+		return nil, fmt.Errorf("make directory of programs: %w", err)
 	}
 	lock, err := os.Create(filepath.Join(shared, ".lock"))
 	if err != nil {
-		return fmt.Errorf("lock directory of programs: %w", err)
+		return nil, fmt.Errorf("lock directory of programs: %w", err)
 	}
-	defer lock.Close() // ends the lock
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return fmt.Errorf("lock directory of programs: %w", err)
+		return nil, errors.Join(fmt.Errorf("lock directory of programs: %w", err), lock.Close())
 	}
+	return func() { _ = lock.Close() }, nil // which ends the lock
+}
+
+// link links programs of the module in root into the directory shared, and copies them from there.
+func link(root, shared, dir string, programs []string) error {
 	args := []string{"build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", shared + "/"}
 	for _, p := range programs {
 		args = append(args, "./cmd/"+p)

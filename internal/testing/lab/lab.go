@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,6 +67,8 @@ type Options struct {
 	// MaintenanceOperator is the file of a real maintenance-operator's manager, which runs in place of the stand-in; empty for
 	// the stand-in.
 	MaintenanceOperator string
+	// Manifests is the directory deploy of another version of the product, which is installed in place of this one.
+	Manifests fs.FS
 }
 
 // Lab is a running lab.
@@ -133,7 +136,12 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	if l.admin, err = client.NewWithWatch(access, client.Options{Scheme: cluster.Scheme()}); err != nil {
 		return nil, fmt.Errorf("start lab: %w", err)
 	}
-	if err := cluster.Install(ctx, l.admin); err != nil {
+	if o.Manifests != nil {
+		err = cluster.InstallFrom(ctx, l.admin, o.Manifests)
+	} else {
+		err = cluster.Install(ctx, l.admin)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if o.UpdateStrategy == config.StrategyPod {

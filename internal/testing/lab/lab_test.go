@@ -100,7 +100,7 @@ func startLabWith(t *testing.T, o Options) *Lab {
 	reserve(t, o.Nodes)
 	dir := t.TempDir()
 	out := &lines{}
-	o.Dir, o.BinDir, o.Out, o.Mirror = dir, binDir, out, true
+	o.Dir, o.BinDir, o.Out, o.Mirror = dir, cmp.Or(o.BinDir, binDir), out, true
 	o.ScanInterval, o.WriteTime = 30*time.Second, 800*time.Millisecond
 	o.QuietPeriod = cmp.Or(o.QuietPeriod, time.Second)
 	o.HealthTimeout = cmp.Or(o.HealthTimeout, 30*time.Second)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"time"
 
 	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
@@ -26,11 +27,26 @@ const fieldOwner = client.FieldOwner("firmware-lab")
 // Install applies the product's definitions, roles and policy as a cluster gets them, and the definitions of the
 // maintenance-operator. It returns when the API serves all kinds.
 func Install(ctx context.Context, c client.Client) error {
-	maintenance, err := crd.Maintenance()
+	objects, err := deploy.Objects(parts...)
 	if err != nil {
 		return err
 	}
-	objects, err := deploy.Objects(deploy.Namespace, deploy.CRDs, deploy.RBAC, deploy.Policy)
+	return install(ctx, c, objects)
+}
+
+// InstallFrom does so with the manifests of another version of the product, in its directory deploy.
+func InstallFrom(ctx context.Context, c client.Client, manifests fs.FS) error {
+	objects, err := deploy.ObjectsIn(manifests, parts...)
+	if err != nil {
+		return err
+	}
+	return install(ctx, c, objects)
+}
+
+var parts = []deploy.Part{deploy.Namespace, deploy.CRDs, deploy.RBAC, deploy.Policy}
+
+func install(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) error {
+	maintenance, err := crd.Maintenance()
 	if err != nil {
 		return err
 	}
