@@ -119,6 +119,11 @@ generate-code: ## Write deep copies, CRDs, the plugin protocol and the API refer
 	$(call tool,crd-ref-docs) --log-level=ERROR --config=hack/crd-ref-docs.yaml --source-path=api/v1alpha1 \
 		--renderer=markdown --output-path=docs/reference/api.md
 
+SITE ?= bin/site
+.PHONY: site
+site: ## Build the documentation as a site in bin/site/VERSION, beside other versions there (flags: VERSION=v0.1.0 SITE=DIR; needs mkdocs and npm).
+	hack/site/build.sh '$(VERSION)' '$(SITE)' '$(if $(findstring -,$(VERSION)),main,$(VERSION))'
+
 # The page of kubectl firmware ui: its types are checked, and it becomes one script and one style sheet, which the program embeds.
 web := internal/view/web
 .PHONY: ui
