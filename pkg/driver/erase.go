@@ -37,7 +37,7 @@ type EraseState int
 
 // The states.
 const (
-	// EraseNever: the drive was never erased.
+	// EraseNever: the drive was never erased; one with NoLog neither erases itself nor failed to, however often it was erased.
 	EraseNever EraseState = iota
 	EraseRunning
 	EraseCompleted
@@ -51,8 +51,12 @@ type Erasure struct {
 	Methods []EraseMethod
 	// Otherwise says what else the drive offers, for people, where it has no method.
 	Otherwise string
-	// Shared says that the drive may have other controllers, by which another host may use it.
-	Shared bool
+	// Shared says why something else than this host may use what would be erased, for people; empty where nothing says so.
+	Shared string
+	// NoLog says that the drive reports an erasure while it runs and where it failed, and keeps nothing of one that succeeded: State is
+	// EraseRunning, EraseFailed or EraseNever, and Method, Mark and Untouched have no value. Whether it was erased is known only to who saw it
+	// running, and by what it stores.
+	NoLog bool
 	// State is that of the last erasure, Percent how far it is while it runs, and Method its method; empty where it has none of these.
 	State   EraseState
 	Percent int

@@ -98,6 +98,8 @@ type kept struct {
 	// Begun says that the drive has begun, Unsure that this is not known and is to be told by the samples.
 	Begun  bool `json:"begun,omitempty"`
 	Unsure bool `json:"unsure,omitempty"`
+	// Seen is what a drive without a log reported while it erased itself; empty where it was never seen to.
+	Seen string `json:"seen,omitempty"`
 	// Since is when the samples were read.
 	Since time.Time `json:"since,omitzero"`
 	// Proof is there once the drive is proven erased. It is looked at again where the step is repeated all the same.
@@ -159,7 +161,10 @@ func (e Eraser) check(ctx context.Context, d Drive) (driver.EraseMethod, driver.
 		return "", none, errors.New("it cannot be told on this host whether the drive is in use")
 	}
 	eraser, ok := d.Driver.(driver.Eraser)
-	if !ok {
+	switch {
+	case !ok && d.Transport == "sata":
+		return "", none, errors.New("the drive is a SATA drive, and this product erases NVMe and SAS drives only; hdparm(8) has the commands for its own erasure")
+	case !ok:
 		return "", none, fmt.Errorf("the driver %s erases no drives", d.Driver.Name())
 	}
 	if fw := d.Firmware; fw != nil && fw.Pending() {
@@ -172,15 +177,15 @@ func (e Eraser) check(ctx context.Context, d Drive) (driver.EraseMethod, driver.
 	}
 	method, err := choose(driver.EraseMethod(d.argument(plan.EraseMethod)), has)
 	switch {
-	case err != nil:
-		return "", none, err
-	case has.Shared:
-		return "", none, errors.New("the drive may have other controllers (CMIC), by which another host may use it, and all of it would be erased")
-	case has.State == driver.EraseRunning:
+	case has.State == driver.EraseRunning: // a drive may not even say meanwhile by what methods it can
 		return "", none, fmt.Errorf("the drive erases itself already (%s, %d %%), which this job did not begin; wait until it is done", has.Report, has.Percent)
 	case has.State == driver.EraseFailed:
 		return "", none, fmt.Errorf("an earlier erasure of the drive failed (%s), and it gives no data that could be compared; end that state with %q on the "+
 			"node, then request the step again", has.Report, has.LeaveBy)
+	case err != nil:
+		return "", none, err
+	case has.Shared != "":
+		return "", none, fmt.Errorf("%s, and all of it would be erased", has.Shared)
 	}
 	return method, has, nil
 }
@@ -250,7 +255,10 @@ func (e Eraser) ask(ctx context.Context, eraser driver.Eraser, d Drive, attempt 
 	if err != nil {
 		return unread("it is not known whether the drive has begun to erase itself", err), nil
 	}
-	if k.Begun, k.Unsure = e.begun(ctx, d, k, now); k.Begun {
+	if k.Begun, k.Unsure = e.begun(ctx, d, k, now); k.Unsure {
+		return k.again("it is not known whether the drive has begun to erase itself, and its samples are to tell")
+	}
+	if k.Begun {
 		return k.again("the drive has begun to erase itself")
 	}
 	if k.Told != "" {
@@ -298,12 +306,13 @@ func (e Eraser) begin(ctx context.Context, eraser driver.Eraser, d Drive, k kept
 
 // begun reports whether the drive has begun an erasure that this job may have asked for. It is unsure where the drive had been erased before and
 // reports the same as then. Two things are certain: a drive that was never erased, and still was not, has not begun; and neither has one that
-// says that it was written since it was last erased, and stores what it stored.
+// says that it was written since it was last erased, and stores what it stored. One without a log that neither erases itself nor failed to and
+// stores what it stored has not begun either, because an erasure ends in no other way; anything else that it stores by then leaves it unsure.
 func (e Eraser) begun(ctx context.Context, d Drive, k kept, now driver.Erasure) (begun, unsure bool) {
 	switch {
 	case lastOf(now) != k.Before:
 		return true, false
-	case now.State == driver.EraseNever, !now.Untouched && e.same(ctx, d, k):
+	case now.State == driver.EraseNever && !now.NoLog, !now.Untouched && e.same(ctx, d, k):
 		return false, false
 	}
 	return true, true
@@ -331,14 +340,22 @@ func (e Eraser) follow(ctx context.Context, eraser driver.Eraser, d Drive, k kep
 	by := fmt.Sprintf("%s, %s", cmp.Or(now.By, "a command of its own"), describe(k.Method))
 	switch now.State {
 	case driver.EraseRunning:
+		if now.NoLog && k.Seen == "" { // it is to be known when nothing else says it any more
+			k.Seen = now.Report
+			return k.again("the drive erases itself by " + by)
+		}
 		return &Result{Percent: &now.Percent, Message: "the drive erases itself by " + by}, nil
 	case driver.EraseFailed:
 		return nil, fmt.Errorf("%s: its erasure by %s failed (%s), and it gives no data; end that state with %q on the node, then request the step again",
 			unproven, by, now.Report, now.LeaveBy)
-	case driver.EraseNever:
-		return nil, fmt.Errorf("%s: it says that it was never erased (%s)", unproven, now.Report)
+	case driver.EraseNever, driver.EraseCompleted:
 	}
+	claim := fmt.Sprintf("%s, though it says so (%s)", unproven, now.Report)
 	switch {
+	case now.NoLog:
+		claim = fmt.Sprintf("%s, and it does not erase itself now (%s)", unproven, now.Report)
+	case now.State == driver.EraseNever:
+		return nil, fmt.Errorf("%s: it says that it was never erased (%s)", unproven, now.Report)
 	case now.Method != k.Method:
 		return nil, fmt.Errorf("%s: somebody else erased it since it began (%s); request the step again", unproven, now.Report)
 	case !now.Untouched:
@@ -347,30 +364,49 @@ func (e Eraser) follow(ctx context.Context, eraser driver.Eraser, d Drive, k kep
 	}
 	volumes, err := e.Disks.Volumes(ctx, d.Identity)
 	if err != nil {
-		return nil, fmt.Errorf("%s, though it says so (%s): %w", unproven, now.Report, err)
+		return nil, fmt.Errorf("%s: %w", claim, err)
 	}
 	found, err := compare(volumes, k.Spaces, k.Seed)
 	err = cmp.Or(err, release(volumes))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s, though it says so (%s): %w", unproven, now.Report, err)
-	case k.Unsure && found.held == 0:
+		return nil, fmt.Errorf("%s: %w", claim, err)
+	case now.NoLog && k.Seen == "" && found.held == 0:
+		return nil, fmt.Errorf("%s: it keeps no log, was never seen while it erased itself, and none of the samples held data before, so that nothing shows that it "+
+			"did; write data all over it, or name a method that takes longer, and request the step again", unproven)
+	case k.Unsure && !now.NoLog && found.held == 0:
 		return nil, fmt.Errorf("%s: whether it has begun is not known, because the node went down just then and the drive had been erased before (%s); "+
 			"request the step again", unproven, now.Report)
 	}
 	k.Proof = &Proof{
-		SerialNumber: strings.TrimSpace(d.SerialNumber), Vendor: d.Vendor, Model: d.Model, Method: by, Log: cmp.Or(now.Log, now.Report),
+		SerialNumber: strings.TrimSpace(d.SerialNumber), Vendor: d.Vendor, Model: d.Model, Method: by, Log: cmp.Or(now.Log, k.report(now)),
 		Samples: found.read, Held: found.held, Seed: k.Seed, Began: k.Since, Version: version.Current(),
 	}
 	for _, s := range k.Spaces {
 		k.Proof.Size += s.Size
 	}
 	data, err := json.Marshal(k)
-	said := fmt.Sprintf("erased by %s; %s; %d samples of %d bytes, seed %#x: ", by, now.Report, found.read, blockSize, k.Seed)
-	if found.held == 0 {
+	said := fmt.Sprintf("erased by %s; %s; %d samples of %d bytes, seed %#x: ", by, k.report(now), found.read, blockSize, k.Seed)
+	switch {
+	case found.held == 0 && now.NoLog:
+		return &Result{Data: data, Message: said + "none held data before, so that only what the drive reported meanwhile says it"}, err
+	case found.held == 0:
 		return &Result{Data: data, Message: said + "none held data before, so that the drive's log alone says it"}, err
 	}
 	return &Result{Data: data, Message: fmt.Sprintf("%s%d held data before, none is as it was", said, found.held)}, err
+}
+
+// report is what is known of an erasure from the drive: its log, or what it said while somebody looked.
+func (k kept) report(now driver.Erasure) string {
+	switch {
+	case !now.NoLog:
+		return now.Report
+	case k.Seen != "":
+		return fmt.Sprintf("no log; seen in progress (%s), then no more (%s)", k.Seen, now.Report)
+	case k.Unsure:
+		return fmt.Sprintf("no log; whether it took the command is not known, and it was never seen in progress (%s)", now.Report)
+	}
+	return fmt.Sprintf("no log; it took the command, and was never seen in progress (%s)", now.Report)
 }
 
 func describe(m driver.EraseMethod) string {

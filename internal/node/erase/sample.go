@@ -65,7 +65,7 @@ func byID(volumes []host.Volume) []host.Volume {
 // sample reads the samples of all volumes.
 func sample(volumes []host.Volume, seed uint64) ([]space, error) {
 	if len(volumes) > most {
-		return nil, fmt.Errorf("the drive has %d namespaces, and at most %d can be sampled", len(volumes), most)
+		return nil, fmt.Errorf("the drive has %d block devices, and at most %d can be sampled", len(volumes), most)
 	}
 	var out []space
 	for i, v := range byID(volumes) {
@@ -122,13 +122,13 @@ type proof struct {
 func compare(volumes []host.Volume, before []space, seed uint64) (proof, error) {
 	var p proof
 	if len(volumes) != len(before) {
-		return p, fmt.Errorf("the drive has %d namespaces, and had %d before", len(volumes), len(before))
+		return p, fmt.Errorf("the drive has %d block devices, and had %d before", len(volumes), len(before))
 	}
 	for i, v := range byID(volumes) {
 		was := before[i]
 		at := places(seed, i, perVolume(len(volumes)), v.Size)
 		if v.ID != was.ID || v.Size != was.Size || len(was.Hashes) != hashSize*len(at) {
-			return p, fmt.Errorf("its namespace %s is not the one that was sampled before", v.ID)
+			return p, fmt.Errorf("its block device %s is not the one that was sampled before", v.ID)
 		}
 		for n, offset := range at {
 			block, err := read(v, offset)

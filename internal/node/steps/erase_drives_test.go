@@ -140,6 +140,7 @@ func TestDrivesKilledAnywhereAreToldOnce(t *testing.T) {
 		require.Less(t, at, 1000)
 		d := newDrive(t, driver.EraseCrypto)
 		d.plug("disk1", "S2", driver.EraseCrypto)
+		d.sim.NoLog("disk1") // a SAS drive
 		d.dies = at
 		if at%2 == 0 {
 			d.power = func() { d.boots++; d.sim.PowerCycle() }

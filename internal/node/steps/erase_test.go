@@ -285,7 +285,7 @@ func TestDriveThatMustNotBeErasedIsLeftAlone(t *testing.T) {
 		"in use: nvme0n1p2 is mounted on /; / is on it":                     func(d *drive) { d.users = []string{"nvme0n1p2 is mounted on /", "/ is on it"} },
 		"does not erase by Overwrite; it offers Crypto, Block":              argument("method", "Overwrite"),
 		`the method "Shredder" is none of Crypto, Block, Overwrite`:         argument("method", "Shredder"),
-		"by which another host may use it":                                  func(d *drive) { d.sim.Shared("disk0") },
+		"another host may use it, and all of it would be erased":            func(d *drive) { d.sim.Shared("disk0") },
 		"stores the firmware 2.0, which waits for its activation":           func(d *drive) { d.sim.Stage("disk0", "2.0", "") },
 		"the drive does not erase itself":                                   func(d *drive) { d.sim.Erasable("disk0", make([]byte, diskSize)) },
 		"erases itself already (log: in progress, 0 %), which this job did": func(d *drive) { d.other() },
@@ -623,6 +623,15 @@ func TestEraseKilledAnywhereBeginsOnce(t *testing.T) {
 			d.sim.Fill("disk0", 0, bytes.Repeat([]byte(secret), diskSize/len(secret)))
 		},
 		"a drive whose answer is lost": func(d *drive) { d.sim.Inject("disk0", drivertest.LostErase) },
+		"a drive without a log":        func(d *drive) { d.sim.NoLog("disk0") },
+		"one without a log that is done at once": func(d *drive) {
+			d.sim.NoLog("disk0")
+			d.sim.ErasesAtOnce("disk0")
+		},
+		"one without a log whose answer is lost": func(d *drive) {
+			d.sim.NoLog("disk0")
+			d.sim.Inject("disk0", drivertest.LostErase)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			survived := false
@@ -673,6 +682,89 @@ func TestDriveThatCannotTellIsNotErasedTwice(t *testing.T) {
 	}
 	assert.Positive(t, claimed)
 	assert.Positive(t, unsure)
+}
+
+// R003-43: of a drive that keeps no log the certificate says what was seen of it, and not that a log says it.
+func TestErasureWithoutALogIsProven(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*drive)
+		says   string
+	}{
+		"it is seen in progress": {func(*drive) {}, "no log; seen in progress (log: in progress), then no more (it neither erases itself nor failed to)"},
+		"it is done at once": {func(d *drive) { d.sim.ErasesAtOnce("disk0") },
+			"no log; it took the command, and was never seen in progress (it neither erases itself nor failed to)"},
+		"its answer is lost, and it is done at once": {func(d *drive) {
+			d.sim.ErasesAtOnce("disk0")
+			d.told = func() error { return errors.New("no answer") }
+		}, "no log; whether it took the command is not known, and it was never seen in progress (it neither erases itself nor failed to)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, driver.EraseCrypto)
+			d.sim.NoLog("disk0")
+			c.change(d)
+			j := d.erase()
+			require.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
+			assert.Equal(t, 1, d.begun())
+			assert.Equal(t, c.says, erase.ReadProof(j.Record.Steps[2].Data).Log)
+			assert.Contains(t, j.Record.Steps[2].Message, c.says+"; 64 samples of 4096 bytes, seed 0x2a: 64 held data before, none is as it was")
+			assert.NotContains(t, d.data(), secret)
+		})
+	}
+}
+
+// R003-43: what a drive without a log does not show is not certified: neither one that takes the command and does nothing, nor one that was empty and
+// never seen in progress. Neither is told again.
+func TestErasureWithoutALogThatNothingShows(t *testing.T) {
+	for says, change := range map[string]func(*drive){
+		"NOT proven erased, and it does not erase itself now (it neither erases itself nor failed to): nvme0n1 still has at byte 0 what was there before": func(d *drive) {
+			d.sim.Inject("disk0", drivertest.LieErase)
+		},
+		"it keeps no log, was never seen while it erased itself, and none of the samples held data before": func(d *drive) {
+			d.sim.Fill("disk0", 0, make([]byte, diskSize))
+			d.sim.ErasesAtOnce("disk0")
+		},
+		"its erasure by a simulated tool, crypto erase failed (log: failed), and it gives no data; end that state": func(d *drive) {
+			d.sim.Inject("disk0", drivertest.FailErase)
+		},
+	} {
+		t.Run(says, func(t *testing.T) {
+			d := newDrive(t, driver.EraseCrypto)
+			d.sim.NoLog("disk0")
+			change(d)
+			j := d.erase()
+			d.fails(j, says)
+			assert.Equal(t, 1, d.begun())
+			assert.Nil(t, erase.ReadProof(j.Record.Steps[2].Data))
+		})
+	}
+}
+
+// A drive without a log that was empty and is killed at once is not told twice, wherever that happens, and certified only where it was seen.
+func TestEmptyDriveWithoutALogKilled(t *testing.T) {
+	for name, atOnce := range map[string]bool{"it takes a while": false, "it is done at once": true} {
+		t.Run(name, func(t *testing.T) {
+			for at := 1; ; at++ {
+				require.Less(t, at, 500)
+				d := newDrive(t, driver.EraseCrypto)
+				d.sim.NoLog("disk0")
+				d.sim.Fill("disk0", 0, make([]byte, diskSize))
+				if atOnce {
+					d.sim.ErasesAtOnce("disk0")
+				}
+				d.dies = at
+				j := d.erase()
+				require.LessOrEqual(t, d.begun(), 1, "killed at %d", at)
+				if done := j.Record.Outcome == step.Complete; done {
+					require.Contains(t, j.Record.Steps[2].Message, "no log; seen in progress", "killed at %d", at)
+				} else {
+					require.Contains(t, j.Record.Failure.Message, "nothing shows that it did", "killed at %d", at)
+				}
+				if d.points < at {
+					return
+				}
+			}
+		})
+	}
 }
 
 // Samples that were empty before prove nothing, and are not said to.

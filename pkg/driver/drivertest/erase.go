@@ -47,7 +47,12 @@ func (s *Simulated) ErasesAtOnce(uniqueID string) {
 
 // Shared makes the device one that another host may use.
 func (s *Simulated) Shared(uniqueID string) {
-	s.change(uniqueID, func(d *device) { d.medium.erasure.Shared = true })
+	s.change(uniqueID, func(d *device) { d.medium.erasure.Shared = "another host may use it" })
+}
+
+// NoLog makes the device one that keeps nothing of an erasure which succeeded.
+func (s *Simulated) NoLog(uniqueID string) {
+	s.change(uniqueID, func(d *device) { d.medium.erasure.NoLog, d.medium.erasure.Untouched = true, false })
 }
 
 // Reader reads what the device stores.
@@ -125,6 +130,9 @@ func (d *device) advance() {
 		m.erasure.State, m.erasure.Report, m.erasure.LeaveBy = driver.EraseFailed, "log: failed", "simulated-tool leave"
 	default:
 		m.erasure.State, m.erasure.Report, m.erasure.Untouched = driver.EraseCompleted, "log: completed", true
+		if m.erasure.NoLog {
+			m.erasure.State, m.erasure.Report, m.erasure.Untouched = driver.EraseNever, "it neither erases itself nor failed to", false
+		}
 		if !d.faults[LieErase] {
 			clear(m.data)
 		}
@@ -163,6 +171,9 @@ func (s *Simulated) Erase(_ context.Context, id inventory.Identity, method drive
 	marks := map[driver.EraseMethod]uint32{driver.EraseBlock: 0xa, driver.EraseOverwrite: 0x1b, driver.EraseCrypto: 0xc}
 	m.erasure.State, m.erasure.Method, m.erasure.Report = driver.EraseRunning, method, "log: in progress"
 	m.erasure.Percent, m.erasure.Untouched, m.erasure.LeaveBy, m.erasure.Mark = 0, false, "", marks[method]
+	if m.erasure.NoLog {
+		m.erasure.Method, m.erasure.Mark = "", 0
+	}
 	if m.left = m.steps; m.left == 0 {
 		d.advance()
 	}

@@ -25,7 +25,10 @@ func (d *Driver) Erasure(ctx context.Context, id inventory.Identity) (driver.Era
 	if err != nil {
 		return driver.Erasure{}, err
 	}
-	e := driver.Erasure{Methods: c.Sanitize, Shared: c.Shared, By: "NVMe sanitize"}
+	e := driver.Erasure{Methods: c.Sanitize, By: "NVMe sanitize"}
+	if c.Shared {
+		e.Shared = "the drive may have other controllers (CMIC), by which another host may use it"
+	}
 	if len(c.Sanitize) == 0 {
 		e.Otherwise = c.Format
 		return e, nil
