@@ -106,15 +106,14 @@ func (h *Host) onPCI(id *inventory.Identity, d sysfs.Device) {
 // groupPaths puts the paths to one drive together, in order of place: a drive with two ports, or in an enclosure with
 // two controllers, is there twice. Disks on a fabric belong to another machine and are left out.
 func groupPaths(paths []sysfs.SCSIDisk) [][]sysfs.SCSIDisk {
-	type drive struct{ wwid, vendor, model, serial string }
-	index := map[drive]int{}
+	index := map[scsiDrive]int{}
 	var drives [][]sysfs.SCSIDisk
 	slices.SortFunc(paths, func(a, b sysfs.SCSIDisk) int { return strings.Compare(a.Device.Path, b.Device.Path) })
 	for _, p := range paths {
 		if p.Transport == "iscsi" || p.Transport == "fc" {
 			continue
 		}
-		key := drive{p.WWID, p.Vendor, p.Model, p.Serial}
+		key := driveAt(p)
 		i, known := index[key]
 		if !known || p.WWID == "" {
 			i = len(drives)
@@ -125,6 +124,11 @@ func groupPaths(paths []sysfs.SCSIDisk) [][]sysfs.SCSIDisk {
 	}
 	return drives
 }
+
+// scsiDrive is what all paths to a drive have in common. Without a WWID it says nothing.
+type scsiDrive struct{ wwid, vendor, model, serial string }
+
+func driveAt(p sysfs.SCSIDisk) scsiDrive { return scsiDrive{p.WWID, p.Vendor, p.Model, p.Serial} }
 
 func scsi(paths []sysfs.SCSIDisk) candidate {
 	first := paths[0]

@@ -89,6 +89,7 @@ type stack struct {
 	fsys        fs.FS
 	devices     []sysfs.BlockDevice
 	controllers []sysfs.NVMeController
+	paths       []sysfs.SCSIDisk
 	mounts      []sysfs.Mount
 	swaps       []string
 	btrfs       []sysfs.Btrfs
@@ -116,6 +117,9 @@ func (s *stack) read() (err error) {
 		return err
 	}
 	if s.controllers, err = sysfs.NVMeControllers(s.fsys); err != nil {
+		return err
+	}
+	if s.paths, err = sysfs.SCSIDisks(s.fsys); err != nil {
 		return err
 	}
 	if s.mounts, err = sysfs.Mounts(s.fsys); err != nil {
@@ -157,6 +161,15 @@ func (s stack) dirs(node string) ([]string, error) {
 		return nil, err
 	}
 	dirs := []string{dir}
+	own := slices.IndexFunc(s.paths, func(p sysfs.SCSIDisk) bool { return strings.HasPrefix(dir+"/", p.Device.Path+"/") })
+	if own >= 0 {
+		for i, p := range s.paths {
+			if i != own && p.WWID != "" && driveAt(p) == driveAt(s.paths[own]) { // another path to it
+				dirs = append(dirs, p.Device.Path)
+			}
+		}
+		return dirs, nil
+	}
 	at := slices.IndexFunc(s.controllers, func(c sysfs.NVMeController) bool { return c.Name == node })
 	if at < 0 || s.controllers[at].Subsystem == "" {
 		return dirs, nil

@@ -151,7 +151,9 @@ func (s stack) users(node string, devices []sysfs.BlockDevice) ([]string, error)
 		if err != nil {
 			return nil, err
 		}
-		of.Chars = append(of.Chars, char)
+		if char != "" {
+			of.Chars = append(of.Chars, char)
+		}
 	}
 	loops, err := sysfs.Loops(s.fsys)
 	if err != nil {
@@ -283,6 +285,11 @@ func (s stack) open(devices []sysfs.BlockDevice, flag int) (volumes []Volume, er
 		if err := isDevice(file, b.Number); err != nil {
 			return volumes, err
 		}
+		if says.Size == 0 {
+			if volumes[len(volumes)-1].Size, err = measure(file); err != nil {
+				return volumes, err
+			}
+		}
 	}
 	return volumes, nil
 }
@@ -306,6 +313,15 @@ func isDevice(file *os.File, number string) error {
 		return fmt.Errorf("read %s past the cache: %w", file.Name(), err)
 	}
 	return nil
+}
+
+// measure has the kernel look again how large a device is. It finds no size where a SAS drive erased itself during the boot, and does not look again
+// by itself: BLKRRPART makes it revalidate the disk, as blockdev --rereadpt does.
+func measure(file *os.File) (int64, error) {
+	if err := unix.IoctlSetInt(int(file.Fd()), unix.BLKRRPART, 0); err != nil {
+		return 0, fmt.Errorf("%s has no size, and the kernel does not look again: %w", file.Name(), err)
+	}
+	return file.Seek(0, io.SeekEnd)
 }
 
 // directUnit is what the buffers of direct reads are aligned to in bytes.

@@ -70,6 +70,11 @@ var uses = map[string]func(blocks){
 	"dm-1 luks is made of it": func(m blocks) {
 		m.over("dm-1", "253:1", map[string]string{"dm/name": "luks", "dm/uuid": "CRYPT-LUKS2-x"}, "sda")
 	},
+	"sdc1 is mounted on /other": func(m blocks) { // another path to the same drive
+		m.disk("sdc", "sg2", "0:0:2:0", "8:320", "sdc1")
+		m.File("sys/devices/pci0000:00/0000:00:01.0/0000:18:00.0/host0/target0:0:2/0:0:2:0/wwid", "naa.sda")
+		m.add("29 28 8:321 / /other rw - ext4 /dev/sdc1 rw")
+	},
 	"bcache0 is made of it":      func(m blocks) { m.over("bcache0", "252:0", nil, "sda") },
 	"loop0 is made of /dev/sda1": func(m blocks) { m.loop("/dev/sda1") },
 	"dd (process 77) has it open": func(m blocks) {

@@ -136,12 +136,16 @@ func numberOf(info fs.FileInfo) (number string, char bool) {
 	return fmt.Sprint(unix.Major(stat.Rdev)) + ":" + fmt.Sprint(unix.Minor(stat.Rdev)), info.Mode()&fs.ModeCharDevice != 0
 }
 
-// GenericNumber is the number of the character device of an NVMe namespace (sys/class/nvme-generic/<name>/dev), ng0n1 for nvme0n1; empty where
-// it has none.
+// GenericNumber is the number of the character device of an NVMe namespace (sys/class/nvme-generic/<name>/dev), ng0n1 for nvme0n1, or of a SCSI
+// disk (sys/class/block/<name>/device/scsi_generic/<name>/dev); empty where it has none.
 func GenericNumber(fsys fs.FS, block string) (string, error) {
 	rest, ok := strings.CutPrefix(block, "nvme")
 	if !ok {
-		return "", nil
+		a := attributes{fsys: fsys, dir: path.Join(blockClass, block, "device")}
+		if name := a.only("scsi_generic"); name != "" {
+			return a.text(path.Join("scsi_generic", name, "dev")), a.err
+		}
+		return "", a.err
 	}
 	a := attributes{fsys: fsys, dir: path.Join("sys/class/nvme-generic", "ng"+rest)}
 	return a.text("dev"), a.err
