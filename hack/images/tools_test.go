@@ -27,7 +27,11 @@ var packagesOf = map[string][]string{
 	"sg_inq":          {"sg3-utils"},
 	"sg_logs":         {"sg3-utils"},
 	"sg_opcodes":      {"sg3-utils"},
+	"sg_luns":         {"sg3-utils"},
+	"sg_persist":      {"sg3-utils"},
 	"sg_read_buffer":  {"sg3-utils"},
+	"sg_requests":     {"sg3-utils"},
+	"sg_sanitize":     {"sg3-utils"},
 	"sg_write_buffer": {"sg3-utils"},
 	"sg_sat_identify": {"sg3-utils"},
 	"fwupdtool":       {"fwupd"},
@@ -144,7 +148,7 @@ func literal(e ast.Expr) (string, bool) {
 // TestToolsAreFoundInTheCode: a search that finds nothing would prove nothing.
 func TestToolsAreFoundInTheCode(t *testing.T) {
 	found := toolsInCode(t)
-	for _, tool := range []string{"mstflint", "mstfwreset", "fwupdtool", "sg_inq", "sg_logs", "sg_opcodes", "sg_read_buffer", "sg_sat_identify", "sg_write_buffer", "nsenter"} {
+	for _, tool := range []string{"mstflint", "mstfwreset", "fwupdtool", "sg_inq", "sg_logs", "sg_opcodes", "sg_read_buffer", "sg_requests", "sg_sanitize", "sg_sat_identify", "sg_write_buffer", "nsenter"} {
 		assert.Contains(t, found, tool)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // remains is what a sanitization leaves, and what the samples cannot see.
 const remains = "Blocks that the drive has taken out of use, its caches and its spare area are erased by the drive itself, as its specification demands; " +
-	"no host can read them to look. So are namespaces that were attached to no controller, of which no samples were read. " +
+	"no host can read them to look. So are namespaces of an NVMe drive that were attached to no controller, of which no samples were read. " +
 	"The drive's firmware, logs, settings and passwords, and the memory of its controller, are not erased."
 
 // maxUser bounds the name of who consented, in bytes, as the API does.

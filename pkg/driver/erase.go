@@ -49,7 +49,7 @@ const (
 type Erasure struct {
 	// Methods are those that the drive offers, in their order.
 	Methods []EraseMethod
-	// Otherwise says what else the drive offers, for people, where it has no method.
+	// Otherwise says why the drive has no method, or what it offers instead, for people; empty where it has some.
 	Otherwise string
 	// Shared says why something else than this host may use what would be erased, for people; empty where nothing says so.
 	Shared string

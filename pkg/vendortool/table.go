@@ -132,8 +132,12 @@ func Table() []Tool {
 		},
 		sg("sg_inq", "2.10", "2.48"),
 		sg("sg_logs", "1.81", "2.35"),
+		sg("sg_luns", "1.45", "1.58"),
 		sg("sg_opcodes", "0.69", "1.02"),
+		sg("sg_persist", "0.67", "0.73"),
 		sg("sg_read_buffer", "1.30", "1.36"),
+		sg("sg_requests", "1.36", "1.45"),
+		sg("sg_sanitize", "1.15", "1.22"),
 		sg("sg_write_buffer", "1.29", "1.33"),
 		sg("sg_sat_identify", "1.17", "1.22"),
 		{

@@ -61,7 +61,7 @@ type Proof struct {
 	SerialNumber string `json:"serialNumber"`
 	Vendor       string `json:"vendor,omitempty"`
 	Model        string `json:"model,omitempty"`
-	// Method and Log are in the drive's words.
+	// Method and Log are in the drive's words; of one that keeps no log, Log is what was seen of it.
 	Method string `json:"by"`
 	Log    string `json:"log"`
 	// Size is that of all volumes in bytes.
@@ -196,7 +196,7 @@ func choose(asked driver.EraseMethod, has driver.Erasure) (driver.EraseMethod, e
 	case asked != "" && !slices.Contains(driver.EraseMethods(), asked):
 		return "", fmt.Errorf("the method %q is none of %s", asked, list(driver.EraseMethods()))
 	case len(has.Methods) == 0 && has.Otherwise != "":
-		return "", fmt.Errorf("the drive cannot be sanitized; %s, which this product does not do", has.Otherwise)
+		return "", fmt.Errorf("the drive cannot be sanitized; %s", has.Otherwise)
 	case len(has.Methods) == 0:
 		return "", errors.New("the drive does not erase itself")
 	case asked == "":

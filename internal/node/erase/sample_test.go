@@ -95,8 +95,8 @@ func TestAnotherDriveProvesNothing(t *testing.T) {
 	require.NoError(t, err)
 	for says, now := range map[string][]host.Volume{
 		"is not the one that was sampled before": {volume("2", make([]byte, len(data)))},
-		"block device 1 is not the one":             {volume("1", make([]byte, 2*len(data)))},
-		"has 2 block devices, and had 1 before":     {volume("1", make([]byte, len(data))), volume("2", make([]byte, len(data)))},
+		"block device 1 is not the one":          {volume("1", make([]byte, 2*len(data)))},
+		"has 2 block devices, and had 1 before":  {volume("1", make([]byte, len(data))), volume("2", make([]byte, len(data)))},
 		"still has at byte 0 what was there":     {volume("1", data)},
 	} {
 		_, err := compare(now, before, 1)

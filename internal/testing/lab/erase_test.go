@@ -100,6 +100,53 @@ func TestErase(t *testing.T) {
 	assert.Equal(t, certificates, s.certificates(), "they outlive the job, and what erased nothing has none")
 }
 
+// R003-43: a SAS drive keeps no log of its erasure. It is told once all the same, over the death of the daemon and a loss of power, and the certificate says
+// what was seen.
+func TestEraseSASDrive(t *testing.T) {
+	t.Parallel()
+	l := startLab(t, 1)
+	s := l.scene(t, 0)
+	const key, owner = "sda", "the data of the last owner. "
+	s.stores(key, bytes.Repeat([]byte(owner), 1<<20/len(owner)))
+	spec, err := s.node.Machine.Spec()
+	require.NoError(t, err)
+	told := func() (n int) {
+		ops, err := s.node.Machine.Operations()
+		require.NoError(t, err)
+		for _, op := range ops {
+			if op.Action == "Sanitize" && op.Device == key {
+				n++
+			}
+		}
+		return n
+	}
+	var drive v1alpha1.NodeDevice
+	eventually(t, "the drive is discovered", func() bool {
+		var devices v1alpha1.NodeDeviceList
+		require.NoError(t, l.admin.List(t.Context(), &devices, client.MatchingFields{"spec.nodeName": s.node.Name}))
+		i := slices.IndexFunc(devices.Items, func(d v1alpha1.NodeDevice) bool { return d.Status.SerialNumber == spec.SCSI[0].Serial })
+		if i >= 0 {
+			drive = devices.Items[i]
+		}
+		return i >= 0
+	})
+	require.NoError(t, s.node.Machine.SetFault(simhost.Fault{ID: "slow", Kind: simhost.Hang, Device: key, Operation: "erase"}))
+	s.steps("handover", v1alpha1.RequestedStep{Name: "erase", Device: drive.Name, Arguments: []v1alpha1.StepArgument{{Name: "serialNumber", Value: spec.SCSI[0].Serial}}})
+	eventually(t, "the drive erases itself", func() bool { return s.running("erase") && told() == 1 })
+	s.node.KillDaemon()
+	require.NoError(t, s.node.StartDaemon())
+	require.NoError(t, s.node.Machine.CutPower())
+	require.NoError(t, s.node.Machine.ClearFault("slow"))
+	eventually(t, "the drive is erased", func() bool { return s.condition(v1alpha1.ConditionComplete) != "" })
+	assert.False(t, s.holds(key, owner))
+	assert.Equal(t, 1, told())
+	eventually(t, "it is certified", func() bool { return len(s.certificates()) == 1 })
+	record := s.certificates()[0].Spec.Record
+	assert.Equal(t, "SCSI sanitize, crypto erase", record.Method)
+	assert.Equal(t, "no log; seen in progress (sense 02h/04h/1Bh), then no more (sense 00h/00h/00h)", record.Log)
+	assert.Positive(t, record.HeldData)
+}
+
 // certificates are those of all drives of the node that were erased.
 func (s *scene) certificates() []v1alpha1.SanitizationCertificate {
 	s.t.Helper()

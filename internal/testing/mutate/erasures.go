@@ -3,11 +3,12 @@ package mutate
 // erasures are defects in what is erased, how often, and what is said of it.
 func erasures() []Mutant {
 	const decide, samples, use = "internal/node/erase/erase.go", "internal/node/erase/sample.go", "pkg/host/volume.go"
+	const scsi = "pkg/driver/scsi/erase.go"
 	tests := []string{"internal/node/steps"}
 	const run = "Eras|Drive|Samples"
 	return []Mutant{
 		{What: "any drive of that name is erased", File: decide, Packages: tests, Run: run, Old: "named == \"\" || named != strings.TrimSpace(d.SerialNumber)", New: "named == \"\""},
-		{What: "a drive that another host may use is erased", File: decide, Packages: tests, Run: run, Old: "case has.Shared:", New: "case has.Shared && has.Percent > 0:"},
+		{What: "a drive that another host may use is erased", File: decide, Packages: tests, Run: run, Old: "case has.Shared != \"\":", New: "case has.Shared != \"\" && has.Percent > 0:"},
 		{What: "a drive is erased by another method than was asked for", File: decide, Packages: tests, Run: run,
 			Old: "case !slices.Contains(has.Methods, asked):", New: "case !slices.Contains(has.Methods, asked) && len(has.Methods) == 0:"},
 		{What: "a drive that is not known to have begun is told again", File: decide, Packages: tests, Run: run, Old: "\treturn true, true\n}", New: "\treturn false, false\n}"},
@@ -15,6 +16,18 @@ func erasures() []Mutant {
 		{What: "a drive that is used by now is erased", File: decide, Packages: tests, Run: run,
 			Old: "volumes, err := e.Disks.Claim(ctx, d.Identity) // nobody", New: "volumes, err := e.Disks.Volumes(ctx, d.Identity) // nobody"},
 		{What: "a drive that says it is done is believed", File: samples, Packages: tests, Run: run, Old: "if bytes.Equal(old, hash(block)) {", New: "if bytes.Equal(old, nil) {"},
+		{What: "a drive without a log that nobody saw erase itself is told again", File: decide, Packages: tests, Run: run,
+			Old: "case now.State == driver.EraseNever && !now.NoLog, ", New: "case now.State == driver.EraseNever, "},
+		{What: "a drive without a log is proven erased by nothing", File: decide, Packages: tests, Run: run,
+			Old: "case now.NoLog && k.Seen == \"\" && found.held == 0:", New: "case now.NoLog && k.Seen == \"\" && found.held < 0:"},
+		{What: "a reset of a SAS drive hides that it erases itself", File: scsi, Packages: []string{"pkg/driver/scsi"}, Run: "Erasure",
+			Old: "if now.Key != keyUnitAttention {", New: "if now.Key <= keyUnitAttention {"},
+		{What: "an answer that was lost counts as a refusal", File: scsi, Packages: []string{"pkg/driver/scsi"}, Run: "Refusal",
+			Old: "case slices.Contains(refusals, r.ExitCode):", New: "case len(refusals) > 0:"},
+		{What: "an erasure reaches the other half of a SAS drive", File: scsi, Packages: []string{"pkg/driver/drivertest"}, Run: "SASDrive",
+			Old: "if units != 1 {", New: "if units < 1 {"},
+		{What: "a SAS drive that is used by its other path is erased", File: "pkg/host/use.go", Packages: []string{"pkg/host"}, Run: "ClaimIsRefused",
+			Old: "if i != own && p.WWID", New: "if i == own && p.WWID"},
 		{What: "firmware that waits is lost with the erasure", File: decide, Packages: tests, Run: run, Old: "fw != nil && fw.Pending()", New: "fw == nil && fw.Pending()"},
 		{What: "what a drive was told is forgotten when the steps begin again", File: "pkg/step/apply.go", Packages: tests, Run: run, Old: "if s.Kind != plan.Erase {", New: "if s.Kind != plan.Flash {"},
 		{What: "a drive that takes long is given up", File: "pkg/step/record.go", Packages: tests, Run: run, Old: "s.State == Running && !s.Lasting && ", New: "s.State == Running && "},

@@ -53,7 +53,12 @@ func Create(dir string, spec Spec) (*Machine, error) {
 		return nil, fmt.Errorf("create machine: %w", err)
 	}
 	for _, n := range spec.NVMe {
-		if err := m.makeDisk(n); err != nil {
+		if err := m.makeDisk(n.Key, n.Sectors); err != nil {
+			return nil, fmt.Errorf("create machine: %w", err)
+		}
+	}
+	for _, d := range spec.SCSI {
+		if err := m.makeDisk(d.Key, d.Sectors); err != nil {
 			return nil, fmt.Errorf("create machine: %w", err)
 		}
 	}

@@ -15,6 +15,7 @@ type scsiState struct {
 	Events   int  `json:",omitempty"`
 	// UnitAttention is reported once, to the next command.
 	UnitAttention bool `json:",omitempty"`
+	Sanitize      scsiSanitize
 	// SysfsRevision is the revision the kernel read when it found the disk.
 	SysfsRevision string
 }

@@ -172,6 +172,18 @@ type SCSI struct {
 	Sectors            int64
 	// PowerOnHours is what the disk counted so far; one with 0 has no such log page.
 	PowerOnHours int64 `json:",omitempty"`
+	// Sanitizes are the service actions of SANITIZE that the disk supports, and SanitizeSteps how many readings of its sense data one takes; with 0 it is done
+	// before anybody can see it.
+	Sanitizes     []int `json:",omitempty"`
+	SanitizeSteps int   `json:",omitempty"`
+	// NoOpcodes disks do not answer which commands they support.
+	NoOpcodes bool `json:",omitempty"`
+	// Solid disks do not rotate. WriteAfterErase is byte 7 of the page of block device characteristics: WABEREQ and WACEREQ. A disk with neither does not
+	// have the page.
+	Solid           bool `json:",omitempty"`
+	WriteAfterErase byte `json:",omitempty"`
+	// Keys is how many keys for persistent reservations are registered, and MoreUnits how many logical units the disk has besides this one.
+	Keys, MoreUnits int `json:",omitempty"`
 }
 
 // BIOS is an UEFI system firmware with an ESRT.
@@ -303,6 +315,7 @@ func DefaultSpec(name string, index int) Spec {
 			Key: "sda", Generic: "sg0", Address: "0:0:0:0", Vendor: "SEAGATE", Model: "ST16000NM006J",
 			Serial: fmt.Sprintf("ZR5%05X0000C2048", index), WWN: fmt.Sprintf("5000c500d%07x", index<<4),
 			Version: DefaultSASVersion, Activation: DeviceReset, Sectors: 31251759104, PowerOnHours: 31204 + int64(index)*7,
+			Sanitizes: []int{sanitizeOverwrite, sanitizeCrypto, sanitizeExit}, SanitizeSteps: 4,
 		}},
 		WriteTime: 300 * time.Millisecond,
 		ResetTime: 50 * time.Millisecond,

@@ -19,6 +19,7 @@ type toolFunc func(*call) (int, error)
 func toolFuncs() map[string]toolFunc {
 	return map[string]toolFunc{
 		"mstflint": mstflint, "mstfwreset": mstfwreset, "mstconfig": mstconfig, "lspci": lspci, "setpci": setpci, "nvme": nvmeCLI,
+		"sg_luns": sgLuns, "sg_persist": sgPersist, "sg_requests": sgRequests, "sg_sanitize": sgSanitize,
 		"sg_inq": sgInq, "sg_logs": sgLogs, "sg_opcodes": sgOpcodes, "sg_read_buffer": sgReadBuffer, "sg_write_buffer": sgWriteBuffer,
 		"sg_sat_identify": sgSATIdentify, "fwupdtool": fwupdtool, "systemctl": systemctl, "nsenter": nsenter,
 		"busctl": busctl, "systemd-inhibit": systemdInhibit,

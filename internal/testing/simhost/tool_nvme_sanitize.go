@@ -6,16 +6,22 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
-// Disk is the file that stands for the block device of an NVMe drive's namespace. It has holes where nothing was written.
-func (m *Machine) Disk(key string) string { return filepath.Join(m.dir, "dev", key+"n1") }
+// Disk is the file that stands for the block device of a SCSI disk, or of an NVMe drive's namespace. It has holes where nothing was written.
+func (m *Machine) Disk(key string) string {
+	if strings.HasPrefix(key, "nvme") {
+		key += "n1"
+	}
+	return filepath.Join(m.dir, "dev", key)
+}
 
 // makeDisk makes the file.
-func (m *Machine) makeDisk(n NVMe) error {
-	path := m.Disk(n.Key)
+func (m *Machine) makeDisk(key string, sectors int64) error {
+	path := m.Disk(key)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -23,12 +29,12 @@ func (m *Machine) makeDisk(n NVMe) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Truncate(n.Sectors*512), f.Close())
+	return errors.Join(f.Truncate(sectors*512), f.Close())
 }
 
 // eraseDisk makes it read as zeros.
-func (m *Machine) eraseDisk(n NVMe) error {
-	return errors.Join(os.Truncate(m.Disk(n.Key), 0), os.Truncate(m.Disk(n.Key), n.Sectors*512))
+func (m *Machine) eraseDisk(key string, sectors int64) error {
+	return errors.Join(os.Truncate(m.Disk(key), 0), os.Truncate(m.Disk(key), sectors*512))
 }
 
 // nvmeSanitize begins a sanitize operation. nvme-cli prints nothing then.
@@ -88,7 +94,7 @@ func nvmeSanitizeLog(c *call, t *nvmeTarget, _ options) (int, error) {
 		case err != nil:
 			return err
 		case f == nil:
-			err = c.m.eraseDisk(t.NVMe)
+			err = c.m.eraseDisk(t.Key, t.Sectors)
 		case f.Kind == Hang:
 			return nil
 		case f.Kind == Fail:

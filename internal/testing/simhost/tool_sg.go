@@ -15,21 +15,26 @@ import (
 // The exit codes of sg3_utils (sg_lib.h).
 const (
 	sgSyntax         = 1
+	sgNotReady       = 2
+	sgMediumError    = 3
 	sgIllegalRequest = 5
 	sgUnitAttention  = 6
 	sgInvalidOpcode  = 9
 	sgAborted        = 11
 	sgFileError      = 15
+	sgContradiction  = 31
 	sgNoPage         = 50 + 33 // an errno above 50: EDOM, for a page that the disk does not list
 	sgNoFile         = 50 + 2  // ENOENT
 )
 
 var sgReason = map[int]string{
-	sgUnitAttention: "Unit attention", sgIllegalRequest: "Illegal request", sgAborted: "Aborted command",
+	sgUnitAttention: "Unit attention", sgIllegalRequest: "Illegal request", sgAborted: "Aborted command", sgNotReady: "Device not ready",
+	sgMediumError: "Medium or hardware error", sgInvalidOpcode: "Illegal request, Invalid opcode",
 }
 
 var sgKey = map[int]string{
-	sgUnitAttention: "Unit Attention", sgIllegalRequest: "Illegal Request", sgAborted: "Aborted Command",
+	sgUnitAttention: "Unit Attention", sgIllegalRequest: "Illegal Request", sgAborted: "Aborted Command", sgNotReady: "Not Ready",
+	sgMediumError: "Medium Error", sgInvalidOpcode: "Illegal Request",
 }
 
 var sgOptions = optionTable{
@@ -43,6 +48,8 @@ var sgOptions = optionTable{
 var sgVersion = map[string]string{
 	"sg_inq": "Version string: 2.10 20210328", "sg_logs": "Version string: 1.81 20200110", "sg_opcodes": "Version string: 0.69 20210319", "sg_read_buffer": "version: 1.30 20191220",
 	"sg_write_buffer": "version: 1.29 20181112", "sg_sat_identify": "version: 1.17 20180515",
+	"sg_luns": "version: 1.45 20200708", "sg_requests": "sg_requests: version: 1.36 20210329", "sg_persist": "version: 0.67 20190913",
+	"sg_sanitize": "sg_sanitize: version: 1.15 20201223",
 }
 
 // sgArguments parses the arguments as the tools do: they exit with 0 after an option that they do not know, and do nothing. The
@@ -63,15 +70,21 @@ func (c *call) sgArguments(table optionTable) (options, int, error) {
 		code, err := c.fail(sgSyntax, "No DEVICE argument given\n\n%s", usage)
 		return options{}, code, err
 	}
-	code, err := c.fail(sgSyntax, "Missing device name!\n\n%s", usage)
+	missing := map[string]string{"sg_luns": "missing device name!\n", "sg_persist": "No device name given\n"}[c.tool]
+	code, err := c.fail(sgSyntax, "%s%s", cmp.Or(missing, "Missing device name!\n\n"), usage)
 	return options{}, code, err
 }
 
 // sgDisk parses the arguments and finds the disk; if code is not zero the tool ends.
 func (c *call) sgDisk() (d SCSI, o options, code int, err error) {
-	o, code, err = c.sgArguments(sgOptions)
+	o, code, err = c.sgArguments(c.sgTable())
 	if code != 0 || err != nil || o.args == nil {
 		return d, o, code, err
+	}
+	if c.tool == "sg_sanitize" {
+		if code, err := c.sgSanitizeContradicts(o); code != 0 || err != nil {
+			return d, o, code, err
+		}
 	}
 	s, err := c.m.view()
 	if err != nil {
@@ -94,8 +107,11 @@ func (c *call) sgMissing(device string) (int, error) {
 		"sg_logs":         fmt.Sprintf("error opening file: %s: %s \nsg_logs failed: %s\n", device, missing, missing),
 		"sg_opcodes":      fmt.Sprintf("sg_opcodes: error opening file (rw): %s: %s\n\n", device, missing),
 		"sg_write_buffer": fmt.Sprintf("sg_write_buffer: open error: %s: %s\n", device, missing),
+		"sg_luns":         fmt.Sprintf("open error: %s: %s\n", device, missing),
+		"sg_persist":      fmt.Sprintf("sg_persist: error opening file %s (rw): %s\n", device, missing),
+		"sg_sanitize":     fmt.Sprintf("sg_sanitize: open error: %s: %s\n", device, missing),
 	}[c.tool]
-	if text == "" {
+	if text == "" && c.tool != "sg_requests" { // with --raw it says nothing
 		text = fmt.Sprintf("%s failed: %s\n", c.tool, missing)
 	}
 	return c.fail(sgNoFile, "%s", text)
@@ -137,13 +153,16 @@ func sgQuery(c *call, show func(d SCSI, running string, o options) (int, error))
 		if err != nil {
 			return 0, err
 		}
+		if code := s.SCSI[d.Key].Sanitize.refuses(c.tool); code != 0 {
+			return c.sgFail(code)
+		}
 		return show(d, s.SCSI[d.Key].Running.Version, o)
 	})
 }
 
 // sgRefusesArguments reports what a tool does not take as the value of an option, which it looks at before the device.
 func (c *call) sgRefusesArguments() (refused bool, code int, err error) {
-	o, err := sgOptions.parse(c.argv[1:])
+	o, err := c.sgTable().parse(c.argv[1:])
 	if err != nil {
 		return false, 0, nil //nolint:nilerr // an option that does not exist is reported later
 	}
@@ -176,6 +195,10 @@ func sgInq(c *call) (int, error) {
 		case o.values["page"] == "0x86" && o.has("raw") && !d.NoExtended:
 			return 0, c.raw(d.extended(), o)
 		case o.values["page"] == "0x86" && o.has("raw"): // it looks for the page in the list of pages first
+			return c.fail(sgNoPage, "")
+		case o.values["page"] == "0xb1" && o.has("raw") && (d.Solid || d.WriteAfterErase != 0):
+			return 0, c.raw(d.characteristics(), o)
+		case o.values["page"] == "0xb1" && o.has("raw"):
 			return c.fail(sgNoPage, "")
 		case o.has("page"):
 			return c.fail(sgIllegalRequest, "fetching VPD page failed: Illegal request\n")
@@ -219,6 +242,12 @@ func sgOpcodes(c *call) (int, error) {
 	return sgQuery(c, func(d SCSI, _ string, o options) (int, error) {
 		opcode, action, single := strings.Cut(o.values["opcode"], ",")
 		mode, err := strconv.ParseInt(cmp.Or(action, "0"), 0, 8)
+		switch {
+		case d.NoOpcodes:
+			return c.fail(sgInvalidOpcode, "Report supported operation codes: Illegal request, Invalid opcode\n")
+		case err == nil && opcode == "0x48" && single && o.has("raw"):
+			return 0, c.raw(d.offers(int(mode)), o)
+		}
 		if err != nil || opcode != "0x3b" || !o.has("raw") {
 			return c.fail(sgSyntax, "sg_opcodes: only --raw --opcode=0x3b[,MODE] is simulated\n")
 		}
@@ -291,6 +320,13 @@ func sgWriteBuffer(c *call) (int, error) {
 				return 0, err
 			}
 			return c.sgWriteFailed(o, sgUnitAttention, "Microcode has been changed without reset")
+		}
+		s, err := c.m.view()
+		if err != nil {
+			return 0, err
+		}
+		if code := s.SCSI[d.Key].Sanitize.refuses(c.tool); code != 0 {
+			return c.sgWriteFailed(o, code, "")
 		}
 		switch {
 		case !d.takes(mode), mode != modeSelect && o.has("specific"), mode == modeSelect && sgNumber(o, "specific")&^d.Events != 0:

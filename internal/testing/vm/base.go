@@ -56,7 +56,8 @@ var bootModules = []string{
 
 // Programs of the machine by the path in their package. The libraries they need come with them.
 var programs = []string{
-	"usr/bin/sg_inq", "usr/bin/sg_logs", "usr/bin/sg_opcodes", "usr/bin/sg_read_buffer", "usr/bin/sg_write_buffer", "usr/bin/nsenter",
+	"usr/bin/sg_inq", "usr/bin/sg_logs", "usr/bin/sg_luns", "usr/bin/sg_opcodes", "usr/bin/sg_persist", "usr/bin/sg_read_buffer", "usr/bin/sg_requests",
+	"usr/bin/sg_sanitize", "usr/bin/sg_write_buffer", "usr/bin/nsenter",
 	"usr/bin/fwupdtool", "usr/bin/fwupdmgr", "usr/libexec/fwupd/fwupd", "usr/bin/dbus-daemon",
 	"sbin/cryptsetup", "usr/bin/systemd-cryptenroll", "sbin/mke2fs", "bin/mount", "bin/umount",
 	// What these load by name.

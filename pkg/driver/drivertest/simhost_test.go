@@ -641,3 +641,35 @@ func (p part) hang(m *simhost.Machine) func(*testing.T) (func() bool, func()) {
 		return started, func() { require.NoError(t, m.ClearFault(name)) }
 	}
 }
+
+// R003-43: what a SAS drive cannot do, or what is not this host's alone, is refused with the reason, and nothing is begun.
+func TestSASDriveThatIsNotErased(t *testing.T) {
+	for says, change := range map[string]func(*simhost.SCSI){
+		"does not answer which commands it knows":   func(d *simhost.SCSI) { d.NoOpcodes = true },
+		"gives no data before all of it is written": func(d *simhost.SCSI) { d.Sanitizes, d.WriteAfterErase = []int{2, 3}, 0xe0 },
+		"overwriting others is no purge":            func(d *simhost.SCSI) { d.Sanitizes, d.Solid = []int{1}, true },
+		"2 keys for persistent reservations":        func(d *simhost.SCSI) { d.Keys = 2 },
+		"2 logical units":                           func(d *simhost.SCSI) { d.MoreUnits = 1 },
+		"is a SATA drive behind a controller":       func(d *simhost.SCSI) { d.Vendor = "ATA" },
+		"the drive offers no sanitize by":           func(d *simhost.SCSI) { d.Sanitizes = nil },
+	} {
+		t.Run(says, func(t *testing.T) {
+			p := disk().change(func(s *simhost.Spec) { change(&s.SCSI[0]) })
+			m, runner := p.machine(t)
+			spec, err := m.Spec()
+			require.NoError(t, err)
+			id := p.id(spec)
+			id.SerialNumber, id.Model = spec.SCSI[0].Serial, spec.SCSI[0].Model
+			d := scsi.New(runner)
+			e, err := d.Erasure(t.Context(), id)
+			require.NoError(t, err)
+			err = d.Erase(t.Context(), id, driver.EraseCrypto)
+			require.ErrorAs(t, err, new(*driver.RejectedError))
+			assert.Contains(t, e.Shared+e.Otherwise+err.Error(), says)
+			assert.Equal(t, e.Shared != "", len(e.Methods) > 0)
+			ops, err := m.Operations()
+			require.NoError(t, err)
+			assert.False(t, slices.ContainsFunc(ops, func(op simhost.Operation) bool { return op.Action == "Sanitize" }))
+		})
+	}
+}

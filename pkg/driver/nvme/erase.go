@@ -30,7 +30,9 @@ func (d *Driver) Erasure(ctx context.Context, id inventory.Identity) (driver.Era
 		e.Shared = "the drive may have other controllers (CMIC), by which another host may use it"
 	}
 	if len(c.Sanitize) == 0 {
-		e.Otherwise = c.Format
+		if c.Format != "" {
+			e.Otherwise = c.Format + ", which this product does not do"
+		}
 		return e, nil
 	}
 	log, err := d.transport.sanitizeLog(ctx, id.Node)

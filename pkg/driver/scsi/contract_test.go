@@ -25,6 +25,17 @@ func TestCommandsAreInContract(t *testing.T) {
 			download(device, image, "", size, transfer{modeSelect, eventPowerOn | eventHardReset, usualPiece}).Argv,
 			download(device, image, "", size, transfer{modeDefer, 0, usualPiece}).Argv,
 		},
-		"activate": {activate(device, "").Argv},
+		"activate":            {activate(device, "").Argv},
+		"requestSense":        {requestSense(device).Argv},
+		"characteristicsPage": {characteristicsPage(device).Argv},
+		"offers": {
+			offers(device, actionCrypto).Argv, offers(device, actionBlock).Argv, offers(device, actionOverwrite).Argv, offers(device, actionExit).Argv,
+		},
+		"reportLUNs": {reportLUNs(device).Argv},
+		"readKeys":   {readKeys(device).Argv},
+		"sanitize": {
+			sanitize(device, "", actionCrypto, true).Argv, sanitize(device, "", actionCrypto, false).Argv, sanitize(device, "", actionBlock, true).Argv,
+			sanitize(device, "", actionOverwrite, true).Argv,
+		},
 	}, toolcontract.SG()...)
 }

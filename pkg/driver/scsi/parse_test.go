@@ -106,6 +106,7 @@ func TestClassifiesDownloadBySense(t *testing.T) {
 	rejected := new(*driver.RejectedError)
 	require.ErrorAs(t, classifyDownload(c, command.Result{ExitCode: 5, Stderr: golden(t, "download-1.46-refused.txt")}), rejected)
 	require.ErrorAs(t, classifyDownload(c, command.Result{ExitCode: 17}), rejected)
+	require.ErrorAs(t, classifyDownload(c, command.Result{ExitCode: 19}), rejected, "sg3_utils 1.48")
 	for code, says := range map[int]string{
 		2: "not ready", 6: "unit attention", 9: "does not know", 11: "aborted", 24: "reservation", 26: "busy", 33: "in time", 99: "failed",
 	} {

@@ -19,6 +19,8 @@ type state struct {
 	modes  modes
 	// buffer is read of drives that take microcode.
 	buffer buffer
+	// erasing says why a drive answers nothing about microcode, which erases itself or failed to; empty for others.
+	erasing string
 }
 
 // read queries the drive. It checks that the device node still belongs to the same drive: names move to another drive
@@ -39,17 +41,47 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (state, error)
 		return state{}, fmt.Errorf("find drive %s: %s is another drive now, with serial number %s instead of %s: scan again",
 			id.UniqueID, device(id), s.Serial, id.SerialNumber)
 	}
-	if s.modes, err = d.readModes(ctx, device(id)); err != nil || s.modes.readOnly() != "" {
-		return s, err
+	if err = d.readMicrocode(ctx, device(id), &s); err == nil {
+		return s, nil
 	}
-	if s.buffer, err = optional(ctx, d, descriptor(device(id)), parseDescriptor); err != nil {
-		return state{}, fmt.Errorf("read buffer descriptor of %s: %w", device(id), err)
+	if failed, ok := errors.AsType[*command.Error](err); ok && (failed.ExitCode == exitNotReady || failed.ExitCode == exitMediumError) {
+		if s.erasing = d.erasing(ctx, device(id)); s.erasing != "" {
+			s.modes, s.buffer = modes{}, buffer{}
+			return s, nil
+		}
 	}
-	return s, nil
+	return state{}, err
+}
+
+// readMicrocode reads what the drive says of downloads. One that erases itself answers none of it.
+func (d *Driver) readMicrocode(ctx context.Context, device string, s *state) (err error) {
+	if s.modes, err = d.readModes(ctx, device); err != nil || s.modes.readOnly() != "" {
+		return err
+	}
+	if s.buffer, err = optional(ctx, d, descriptor(device), parseDescriptor); err != nil {
+		return fmt.Errorf("read buffer descriptor of %s: %w", device, err)
+	}
+	return nil
+}
+
+// erasing says that the drive erases itself or failed to; empty where it does not say so.
+func (d *Driver) erasing(ctx context.Context, device string) string {
+	switch now, err := d.sense(ctx, device); {
+	case err != nil:
+		return ""
+	case now.additional == senseSanitizing:
+		return "the drive is being sanitized, and neither reports nor takes firmware until it is done"
+	case now.additional == senseSanitizeFailed:
+		return fmt.Sprintf("a sanitize of the drive failed, and it gives no data; end that state with %q on the node", leave(device))
+	}
+	return ""
 }
 
 // readOnly says why the drive cannot be written; empty when it can.
 func (s state) readOnly() string {
+	if s.erasing != "" {
+		return s.erasing
+	}
 	if reason := s.modes.readOnly(); reason != "" {
 		return reason
 	}
@@ -203,15 +235,23 @@ func (b buffer) piece() (int, error) {
 
 // Exit codes of sg3_utils (sg3_utils(8)).
 const (
+	exitSyntax          = 1
 	exitNotReady        = 2
+	exitMediumError     = 3
 	exitIllegalRequest  = 5
 	exitUnitAttention   = 6
+	exitDataProtect     = 7
 	exitInvalidOpcode   = 9
 	exitAborted         = 11
+	exitFile            = 15
 	exitIllegalWithInfo = 17
-	exitReservation     = 24
-	exitBusy            = 26
-	exitTimeout         = 33
+	// exitParameter is, since sg3_utils 1.48, that of an illegal request for a field of what was sent.
+	exitParameter     = 19
+	exitReservation   = 24
+	exitBusy          = 26
+	exitTaskSetFull   = 27
+	exitContradiction = 31
+	exitTimeout       = 33
 	// exitNoPage is 50 plus EDOM: sg_inq's exit code when the drive does not list the page.
 	exitNoPage = 83
 )
@@ -228,7 +268,7 @@ func says(r command.Result, sense string) bool {
 }
 
 func illegal(r command.Result) bool {
-	return r.ExitCode == exitIllegalRequest || r.ExitCode == exitIllegalWithInfo
+	return r.ExitCode == exitIllegalRequest || r.ExitCode == exitIllegalWithInfo || r.ExitCode == exitParameter
 }
 
 // classifyDownload turns the result of a download by sg_write_buffer into an error. The drive has reported that it
@@ -248,7 +288,7 @@ func classify(c command.Command, r command.Result) error {
 	switch r.ExitCode {
 	case exitNotReady:
 		reason = "the drive is not ready: try again when it is"
-	case exitIllegalRequest, exitIllegalWithInfo:
+	case exitIllegalRequest, exitIllegalWithInfo, exitParameter:
 		reason = "the drive rejects a field of the command"
 	case exitUnitAttention:
 		reason = "the drive reports one unit attention after another: find out who resets it and try again"

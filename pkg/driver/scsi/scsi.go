@@ -197,7 +197,9 @@ func unique(s state, id inventory.Identity) string {
 
 // Tools are those of sg3_utils.
 func (*Driver) Tools() []string {
-	return []string{"sg_inq", "sg_logs", "sg_opcodes", "sg_read_buffer", "sg_write_buffer"}
+	return []string{
+		"sg_inq", "sg_logs", "sg_luns", "sg_opcodes", "sg_persist", "sg_read_buffer", "sg_requests", "sg_sanitize", "sg_write_buffer",
+	}
 }
 
 // Usable returns an error that names the tools that are not installed.
