@@ -86,4 +86,7 @@ func TestFlags(t *testing.T) {
 		c, _ := settings(t, strings.Fields("--"+flag+"="+row.value)...)
 		assert.Equal(t, want, c, flag)
 	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318")
+	c, _ = settings(t)
+	assert.True(t, c.Traces.On())
 }

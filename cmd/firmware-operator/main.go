@@ -42,6 +42,7 @@ func command(run func(context.Context, config.Operator, []operator.Strategy, *sl
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Traces = config.ReadTraces(os.Getenv)
 			if err := c.Validate(); err != nil {
 				return err
 			}

@@ -63,6 +63,8 @@ type Operator struct {
 	ProbeAddress, MetricsAddress string
 	// LogLevel is debug, info, warn or error.
 	LogLevel string
+	// Traces is what is exported of jobs to a collector of OpenTelemetry.
+	Traces Traces
 }
 
 // MaxExpectedJobDuration bounds how long a job is expected to take.
@@ -115,7 +117,7 @@ func (o Operator) Validate() error {
 		}
 	}
 	_, badLevel := o.Level()
-	errs = append(errs, validateMaintenance(o.Maintenance), badLevel)
+	errs = append(errs, validateMaintenance(o.Maintenance), badLevel, o.Traces.validate())
 	return errors.Join(errs...)
 }
 

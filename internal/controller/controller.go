@@ -31,16 +31,17 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/template"
 	"github.com/nodefirmware/node-firmware-operator/internal/drain"
 	"github.com/nodefirmware/node-firmware-operator/internal/queue"
+	"github.com/nodefirmware/node-firmware-operator/internal/trace"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
 
 // SetupWithManager adds every reconciler to the manager, and the indexes they list by. Images are kept in store; catalogs are read by
-// the fetcher.
-func SetupWithManager(ctx context.Context, mgr manager.Manager, c config.Operator, store *artifact.Store, fetcher *artifact.Fetcher) error {
+// the fetcher. Mark is that of planner.Reconciler.Marking.
+func SetupWithManager(ctx context.Context, mgr manager.Manager, c config.Operator, store *artifact.Store, fetcher *artifact.Fetcher, mark func(*v1alpha1.FirmwareJob, []v1alpha1.NodeDevice)) error {
 	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	recorder := mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator)
+	recorder := trace.Events{EventRecorder: mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator)}
 	sources := &source.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: store, Namespace: c.Namespace, Events: recorder, Now: time.Now}
 	queues := queue.New(time.Now)
 	said, err := nodeConditions(mgr, c.NodeConditions)
@@ -50,7 +51,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, c config.Operato
 	for name, add := range map[string]func(manager.Manager) error{
 		"node":          func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace, node.Retention) },
 		"template":      func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.StatusInterval) },
-		"planner":       planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).Within(queues).SetupWithManager,
+		"planner":       planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).Within(queues).Marking(mark).SetupWithManager,
 		"rollout":       rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).SharingIn(c.Namespace).Draining(c.Maintenance).Within(queues).Expecting(c.ExpectedJobDuration).SetupWithManager,
 		"protection":    protection.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, c.Namespace).SetupWithManager,
 		"provenance":    provenance.SetupWithManager,

@@ -25,6 +25,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller"
 	"github.com/nodefirmware/node-firmware-operator/internal/imageserver"
 	fleetmetrics "github.com/nodefirmware/node-firmware-operator/internal/metrics"
+	"github.com/nodefirmware/node-firmware-operator/internal/trace/export"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
 
@@ -43,13 +44,38 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen St
 	if err != nil {
 		return stop, fmt.Errorf("open image store %s: %w", c.StoreDir, err)
 	}
-	if err := controller.SetupWithManager(ctx, mgr, c, store, fetcher); err != nil {
+	mark, closeTraces, err := addTraces(ctx, mgr, c.Traces)
+	unregister := stop
+	stop = func() { unregister(); closeTraces() }
+	if err != nil {
+		return stop, err
+	}
+	if err := controller.SetupWithManager(ctx, mgr, c, store, fetcher, mark); err != nil {
 		return stop, err
 	}
 	if err := chosen.SetupWithManager(mgr); err != nil {
 		return stop, fmt.Errorf("set up update strategy %s: %w", chosen.Name(), err)
 	}
 	return stop, addImageServer(mgr, c, store)
+}
+
+// addTraces exports what becomes of jobs, where a collector is configured. Mark is for the planner, nil where there is none, and stop sends
+// what waits. Without a collector nothing of that is begun.
+func addTraces(ctx context.Context, mgr manager.Manager, t config.Traces) (mark func(*v1alpha1.FirmwareJob, []v1alpha1.NodeDevice), stop func(), err error) {
+	if !t.On() {
+		return nil, func() {}, nil
+	}
+	log := slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("traces")))
+	exporter, err := export.Start(ctx, t, log)
+	if err != nil {
+		return nil, func() {}, err
+	}
+	stop = func() { exporter.Close(log) }
+	watcher := &export.Watcher{Exporter: exporter, Cache: mgr.GetCache(), Direct: mgr.GetAPIReader(), Log: log, Now: time.Now}
+	if err := mgr.Add(watcher); err != nil {
+		return nil, stop, fmt.Errorf("add export of traces: %w", err)
+	}
+	return exporter.Mark, stop, nil
 }
 
 // issuer is the issuer of this cluster's tokens, as this process's own token, which is replaced from time to time, names it now,

@@ -26,6 +26,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance/nodemaintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/trace"
 )
 
 // workers is how many nodes are looked at side by side, each by one worker.
@@ -71,7 +72,7 @@ func SetupWithManager(mgr manager.Manager, namespace string, retention time.Dura
 	if err != nil {
 		return fmt.Errorf("make client of node controller: %w", err)
 	}
-	r := New(mgr.GetClient(), direct, mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), namespace, time.Now, retention)
+	r := New(mgr.GetClient(), direct, trace.Events{EventRecorder: mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator)}, namespace, time.Now, retention)
 	return ctrl.NewControllerManagedBy(mgr).Named("node").
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(comesAndGoes)).
 		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(firmwareChanges)).

@@ -75,6 +75,9 @@ func (r *Reconciler) enqueue(ctx context.Context, f due.Facts, job *v1alpha1.Fir
 	case limited && !enter(f.Settings.Policy, f.Name, job.Name):
 		return nil
 	}
+	if r.mark != nil {
+		r.mark(job, f.Devices)
+	}
 	err := r.queue(ctx, job)
 	if err != nil && limited {
 		r.queues.Leave(f.Name, job.Name)

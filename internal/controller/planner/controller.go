@@ -52,6 +52,7 @@ type Reconciler struct {
 	due         seen.Seen[string] // by the fingerprint of the work
 	failed      seen.Seen[types.UID]
 	queues      *queue.Queues
+	mark        func(*v1alpha1.FirmwareJob, []v1alpha1.NodeDevice)
 }
 
 // New returns a reconciler that queues a job once the due updates of a node have not changed for the quiet period. The
@@ -63,6 +64,12 @@ func New(c client.Client, recorder events.EventRecorder, now func() time.Time, q
 // Within bounds what is queued by the room that the policies with a limit have. Without it no limit applies.
 func (r *Reconciler) Within(queues *queue.Queues) *Reconciler {
 	r.queues = queues
+	return r
+}
+
+// Marking has each new job say what it comes from, given the devices of its node, before it is queued; nil for nothing.
+func (r *Reconciler) Marking(mark func(*v1alpha1.FirmwareJob, []v1alpha1.NodeDevice)) *Reconciler {
+	r.mark = mark
 	return r
 }
 

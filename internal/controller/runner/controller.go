@@ -24,6 +24,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/seen"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/internal/watch"
+	"github.com/nodefirmware/node-firmware-operator/internal/trace"
 )
 
 // Pods is the update strategy pod.
@@ -51,7 +52,7 @@ func (p Pods) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, index.NodeName, index.ByNode); err != nil {
 		return fmt.Errorf("index pods by node: %w", err)
 	}
-	r := New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), p.Namespace, p.DaemonSet, handlers, time.Now)
+	r := New(mgr.GetClient(), mgr.GetAPIReader(), trace.Events{EventRecorder: mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator)}, p.Namespace, p.DaemonSet, handlers, time.Now)
 	return ctrl.NewControllerManagedBy(mgr).Named("runner").
 		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(comes)).

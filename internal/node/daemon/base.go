@@ -25,6 +25,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/hotplug"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
+	"github.com/nodefirmware/node-firmware-operator/internal/trace"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
@@ -81,7 +82,8 @@ func (b base) confine(ctx context.Context, o Options) error {
 
 // recorder emits the events of this daemon.
 func (b base) recorder(o Options) events.EventRecorder {
-	return ownEvents{EventRecorder: b.manager.GetEventRecorder(v1alpha1.FieldOwnerDaemon), reader: b.manager.GetClient(), node: o.Config.NodeName}
+	own := ownEvents{EventRecorder: b.manager.GetEventRecorder(v1alpha1.FieldOwnerDaemon), reader: b.manager.GetClient(), node: o.Config.NodeName}
+	return trace.Events{EventRecorder: own}
 }
 
 // watch requests a scan when hardware or drivers come and go.

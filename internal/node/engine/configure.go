@@ -115,7 +115,7 @@ func (x *execution) fitsSettings(ctx context.Context, u journal.Update, d invent
 		rejected := (*driver.RejectedError)(nil)
 		switch is := errors.As(err, &rejected); {
 		case is && rejected.InUse && x.drains(): // it is asked again when the node is out of service
-			x.cfg.Log.Info("The settings wait for the node to be out of service", "job", x.job.Name, "device", u.Device, "why", err)
+			x.logger().Info("The settings wait for the node to be out of service", "job", x.job.Name, "device", u.Device, "why", err)
 		case is:
 			return fail(step.ParameterInvalid, "%v; nothing was written", err)
 		default:

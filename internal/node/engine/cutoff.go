@@ -45,7 +45,7 @@ func (x *execution) isolate(f *step.Facts, reached bool, err error) {
 	}
 	if began {
 		g.until = x.cfg.Now().Add(l.Isolation - lasted)
-		x.cfg.Log.Warn("Node is cut off, and its update may be the cause", "job", x.job.Name, "complaints", len(f.Unhealthy),
+		x.logger().Warn("Node is cut off, and its update may be the cause", "job", x.job.Name, "complaints", len(f.Unhealthy),
 			"waited", lasted, "until", g.until, "err", err)
 	}
 	f.Isolation.Until = g.until
@@ -108,7 +108,7 @@ func (x *execution) note(c *journal.CutOff) {
 		x.notes.pending, x.notes.failed = false, ""
 	case x.notes.failed != err.Error(): // a full disk is full at each look
 		x.notes.failed = err.Error()
-		x.cfg.Log.Warn("The wait of an isolated node could not be journalled and will be retried; if the daemon restarts first, "+
+		x.logger().Warn("The wait of an isolated node could not be journalled and will be retried; if the daemon restarts first, "+
 			"the wait starts over", "job", x.job.Name, "err", err)
 	}
 }
@@ -119,7 +119,7 @@ func (x *execution) sinceBoot() (at time.Duration, ok bool) {
 	}
 	at, err := x.cfg.SinceBoot()
 	if err != nil {
-		x.cfg.Log.Debug("How long the kernel has run is not known", "job", x.job.Name, "err", err)
+		x.logger().Debug("How long the kernel has run is not known", "job", x.job.Name, "err", err)
 	}
 	return at, err == nil
 }

@@ -36,7 +36,7 @@ func (x *execution) lookForDrift(ctx context.Context) {
 		switch {
 		case errors.Is(err, driver.ErrNotSupported), errors.Is(err, archive.ErrNone):
 		case err != nil:
-			x.cfg.Log.Warn("Whether the update changed settings that nobody declares is not known", "job", x.job.Name, "device", u.Device, "err", err)
+			x.logger().Warn("Whether the update changed settings that nobody declares is not known", "job", x.job.Name, "device", u.Device, "err", err)
 		default:
 			x.drift[u.UniqueID] = drift
 		}
@@ -82,7 +82,7 @@ func (x *execution) driftOf(ctx context.Context, u journal.Update) ([]journal.Se
 		return inventory.Covers(given, s.Name, all) || len(s.Value) > maxDriftValue
 	})
 	if len(out) > maxDrift {
-		x.cfg.Log.Warn("The update changed more settings that nobody declares than are remembered", "job", x.job.Name, "device", u.Device,
+		x.logger().Warn("The update changed more settings that nobody declares than are remembered", "job", x.job.Name, "device", u.Device,
 			"changed", len(out), "remembered", maxDrift)
 		out = out[:maxDrift]
 	}

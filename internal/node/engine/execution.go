@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
@@ -106,7 +107,7 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 // logAndRetry logs an error of the host that may be temporary, such as an unreadable boot id or a full disk. It returns how
 // long to wait before the next round.
 func (x *execution) logAndRetry(err error) time.Duration {
-	x.cfg.Log.Error("Job is waiting for the host", "job", x.job.Name, "err", err)
+	x.logger().Error("Job is waiting for the host", "job", x.job.Name, "err", err)
 	x.wait(err.Error())
 	return x.cfg.Poll
 }
@@ -171,7 +172,7 @@ func (x *execution) watch(now time.Duration) {
 		return
 	}
 	if x.overdue = overdue; s != nil {
-		x.cfg.Log.Error("Step is overdue", "job", x.job.Name, "step", s.Kind, "device", s.Device, "deadline", s.Deadline)
+		x.logger().Error("Step is overdue", "job", x.job.Name, "step", s.Kind, "device", s.Device, "deadline", s.Deadline)
 	}
 	x.publish(true)
 }
@@ -375,8 +376,16 @@ func (x *execution) save(next journal.Job, devices ...journal.Device) error {
 	return nil
 }
 
+// logger is the log of the engine, with the trace of the job where it has one.
+func (x *execution) logger() *slog.Logger {
+	if id := x.job.TraceID(); id != "" {
+		return x.cfg.Log.With("traceID", id)
+	}
+	return x.cfg.Log
+}
+
 func (x *execution) log(a step.Action) {
-	l := x.cfg.Log.With("job", x.job.Name)
+	l := x.logger().With("job", x.job.Name)
 	if a.Step >= 0 {
 		s := x.job.Record.Steps[a.Step]
 		l = l.With("step", s.Kind, "device", s.Device)

@@ -52,7 +52,7 @@ func (x *execution) expose(w command.Writing) {
 		return
 	}
 	x.job.Exposed = &now // the next save makes it durable: it is only reported
-	x.cfg.Log.Warn("Write is not protected against interruption", "job", x.job.Name, "argv", w.Argv, "unprotected", now.Unprotected, "uninhibited", now.Uninhibited)
+	x.logger().Warn("Write is not protected against interruption", "job", x.job.Name, "argv", w.Argv, "unprotected", now.Unprotected, "uninhibited", now.Uninhibited)
 	x.publish(true)
 }
 
@@ -110,10 +110,10 @@ func (x *execution) guard(ctx context.Context) {
 	}
 	x.job.Guard = &now
 	if err != nil {
-		x.cfg.Log.Warn("Nothing will restore this node if its update cuts it off across a reboot", "job", x.job.Name, "err", err)
+		x.logger().Warn("Nothing will restore this node if its update cuts it off across a reboot", "job", x.job.Name, "err", err)
 	}
 	if err := x.cfg.Journal.Save(x.job); err != nil { // after the reboot the journal is all that knows it; it is only reported
-		x.cfg.Log.Warn("The state of the guard could not be journalled", "job", x.job.Name, "err", err)
+		x.logger().Warn("The state of the guard could not be journalled", "job", x.job.Name, "err", err)
 	}
 	x.publish(true)
 }

@@ -264,7 +264,7 @@ func (x *execution) rebootTook() time.Duration {
 	}
 	since, err := x.cfg.SinceBoot()
 	if err != nil {
-		x.cfg.Log.Debug("How long the kernel has run is not known", "job", x.job.Name, "err", err)
+		x.logger().Debug("How long the kernel has run is not known", "job", x.job.Name, "err", err)
 	}
 	return took - since
 }
@@ -276,7 +276,7 @@ func (x *execution) bootTime(ctx context.Context) step.BootTime {
 	}
 	took, err := x.cfg.BootTime(ctx)
 	if err != nil {
-		x.cfg.Log.Debug("How long the boot took is not known", "job", x.job.Name, "err", err)
+		x.logger().Debug("How long the boot took is not known", "job", x.job.Name, "err", err)
 	}
 	return took
 }
@@ -297,7 +297,7 @@ func (x *execution) kexec() bool {
 	}
 	is, err := x.cfg.Kexec()
 	if err != nil {
-		x.cfg.Log.Debug("What started the kernel is not known", "job", x.job.Name, "err", err)
+		x.logger().Debug("What started the kernel is not known", "job", x.job.Name, "err", err)
 	}
 	return is
 }
@@ -309,7 +309,7 @@ func (x *execution) kernel() string {
 	}
 	release, err := x.cfg.Kernel()
 	if err != nil {
-		x.cfg.Log.Debug("The release of the kernel is not known", "job", x.job.Name, "err", err)
+		x.logger().Debug("The release of the kernel is not known", "job", x.job.Name, "err", err)
 	}
 	return release
 }

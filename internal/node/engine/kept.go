@@ -25,11 +25,11 @@ func (x *execution) settingsToKeep(ctx context.Context, d inventory.Device) ([]a
 		all, err = c.Parameters(ctx, d.Identity)
 	}
 	if err != nil && !errors.Is(err, driver.ErrNotSupported) {
-		x.cfg.Log.Warn("The device is archived without its settings", "job", x.job.Name, "device", d.UniqueID, "err", err)
+		x.logger().Warn("The device is archived without its settings", "job", x.job.Name, "device", d.UniqueID, "err", err)
 	}
 	out := archive.SettingsOf(all, plain(view.Devices[d.UniqueID].GoodSettings)...)
 	if len(out) == 0 && len(all) > 0 {
-		x.cfg.Log.Info("The device is archived without settings: it says of none what it stores, or has too many", "job", x.job.Name, "device", d.UniqueID)
+		x.logger().Info("The device is archived without settings: it says of none what it stores, or has too many", "job", x.job.Name, "device", d.UniqueID)
 	}
 	return out, nil
 }
@@ -50,7 +50,7 @@ func (x *execution) settingsToRestore(u journal.Update, all []inventory.Paramete
 		return is
 	})
 	if len(left) > 0 {
-		x.cfg.Log.Warn("The device does not take these archived settings any more", "job", x.job.Name, "device", u.Device, "names", left)
+		x.logger().Warn("The device does not take these archived settings any more", "job", x.job.Name, "device", u.Device, "names", left)
 	}
 	return out, nil
 }

@@ -39,7 +39,7 @@ func (x *execution) locked(ctx context.Context, ret *step.Returned) (failure *st
 	case why == "" || !tpm || len(x.measured) == 0:
 		return nil, false
 	case !x.job.UnlockRequired:
-		x.cfg.Log.Warn("The update may leave the node at a prompt for a passphrase, and its policy does not require Unlock", "job", x.job.Name, "why", why)
+		x.logger().Warn("The update may leave the node at a prompt for a passphrase, and its policy does not require Unlock", "job", x.job.Name, "why", why)
 		ret.Message = why
 		return nil, false
 	}

@@ -168,7 +168,7 @@ func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Dri
 	if failure == nil && u.Configures() {
 		failure, again = x.fitsSettings(ctx, u, d)
 		if failure != nil && u.ArchivedSettings && d.Firmware.Running != inventory.Version(u.Version) && !x.job.Record.Touched(u.Device) {
-			x.cfg.Log.Warn("The firmware is restored without its settings", "job", x.job.Name, "device", u.Device, "reason", failure.Reason, "message", failure.Message)
+			x.logger().Warn("The firmware is restored without its settings", "job", x.job.Name, "device", u.Device, "reason", failure.Reason, "message", failure.Message)
 			x.prepared[u.Device], failure, again = prepared{keepsDeclared: true}, nil, false
 		}
 	}

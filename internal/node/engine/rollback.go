@@ -293,7 +293,7 @@ func (x *execution) evidence(ctx context.Context, d inventory.Device, drv driver
 		err = x.cfg.Archive.Keep(ctx, m, func(ctx context.Context, path string) error { return archiver.Archive(ctx, d.Identity, path) })
 	}
 	if err != nil {
-		x.cfg.Log.Warn("Firmware at fault could not be kept as evidence", "job", x.job.Name, "device", d.UniqueID, "err", err)
+		x.logger().Warn("Firmware at fault could not be kept as evidence", "job", x.job.Name, "device", d.UniqueID, "err", err)
 	}
 }
 
@@ -313,11 +313,11 @@ func (x *execution) wrote(s step.Step, needs inventory.Activation, err error) *s
 func (x *execution) unknown(s step.Step, err error) bool {
 	switch {
 	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
-		x.cfg.Log.Error("A write goes on that this process does not follow; it is never killed", "job", x.job.Name, "step", s.Kind,
+		x.logger().Error("A write goes on that this process does not follow; it is never killed", "job", x.job.Name, "step", s.Kind,
 			"device", s.Device, "err", err)
 		return true
 	case errors.Is(err, command.ErrLost):
-		x.cfg.Log.Warn("The outcome of a write is unknown; the device is read to find out what it stores", "job", x.job.Name, "step", s.Kind,
+		x.logger().Warn("The outcome of a write is unknown; the device is read to find out what it stores", "job", x.job.Name, "step", s.Kind,
 			"device", s.Device, "err", err)
 		return true
 	}

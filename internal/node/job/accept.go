@@ -9,6 +9,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/trace"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -19,7 +20,7 @@ func (r *Reconciler) newJob(f state) journal.Job {
 	o := f.object
 	j := journal.Job{
 		Name: o.Name, UID: string(o.UID), Accepted: f.now, Retry: cmp.Or(o.Spec.Task.Request, f.retry.InForce()),
-		Soak: o.Spec.Task.HealthyFor.Duration(0),
+		Soak: o.Spec.Task.HealthyFor.Duration(0), TraceParent: trace.Header(trace.Parent(o)),
 	}
 	if r.StartTimeout > 0 {
 		j.Deadline = f.now.Add(r.StartTimeout)

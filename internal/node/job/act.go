@@ -120,5 +120,8 @@ func (r *Reconciler) Advise(a health.Advice) {
 		kind = corev1.EventTypeWarning
 	}
 	about := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: current.Job.Name, UID: types.UID(current.Job.UID)}}
+	if parent := current.Job.TraceParent; parent != "" {
+		about.Annotations = map[string]string{v1alpha1.TraceParentAnnotation: parent}
+	}
 	r.Recorder.Eventf(about, nil, kind, v1alpha1.ReasonHealthAdvice, "Check", "%s", a.Message)
 }

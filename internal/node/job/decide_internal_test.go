@@ -93,6 +93,12 @@ func TestAJobIsJournalledUnderTheTermsOfItsObject(t *testing.T) {
 	j := r.newJob(state{object: o})
 	assert.False(t, j.ProtectionRequired)
 	assert.False(t, j.Record.RollbackRequired)
+	assert.Empty(t, j.TraceParent)
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	o.Annotations = map[string]string{v1alpha1.TraceParentAnnotation: parent}
+	assert.Equal(t, parent, r.newJob(state{object: o}).TraceParent)
+	o.Annotations[v1alpha1.TraceParentAnnotation] = "a\nb-c-d-e" // by whoever made the job
+	assert.Empty(t, r.newJob(state{object: o}).TraceParent)
 	o.Spec.Task.Require = v1alpha1.Requirements{v1alpha1.RequireWriteProtection}
 	j = r.newJob(state{object: o})
 	assert.True(t, j.ProtectionRequired)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/maintenance"
@@ -25,6 +26,8 @@ type Job struct {
 	Requested []RequestedStep `json:"requested,omitempty"`
 	// Backup says that the job reads firmware into the archive and changes nothing.
 	Backup bool `json:"backup,omitempty"`
+	// TraceParent is the annotation of the FirmwareJob that says to which trace it belongs, for logs and events; empty where it has none.
+	TraceParent string `json:"traceParent,omitempty"`
 	// Retry is the request to retry that is in force for the job; failures of the job are recorded with it. It is nil only
 	// before the job is accepted.
 	Retry *string `json:"retry,omitempty"`
@@ -225,6 +228,14 @@ func (j Job) Clearance() plan.Clearance {
 		return ""
 	}
 	return plan.Clearance(*j.Retry)
+}
+
+// TraceID is the trace of the job; empty where it belongs to none. A traceparent has it as the second of four fields.
+func (j Job) TraceID() string {
+	if fields := strings.Split(j.TraceParent, "-"); len(fields) == 4 {
+		return fields[1]
+	}
+	return ""
 }
 
 // Held reports whether the job failed and still keeps the node out of service.

@@ -64,6 +64,8 @@ type Options struct {
 	// reaches it by a proxy, and each node takes only what the publisher signed. Without it sources name files below ImageDir, as those of the
 	// quickstart do, and no node demands a signature.
 	Mirror bool
+	// OperatorEnv is the environment of the operator besides the proxy of the mirror, as NAME=value; nil for that of the lab.
+	OperatorEnv []string
 	// MaintenanceOperator is the file of a real maintenance-operator's manager, which runs in place of the stand-in; empty for
 	// the stand-in.
 	MaintenanceOperator string
@@ -267,9 +269,9 @@ func (l *Lab) startOperator(ctx context.Context) error {
 		"--image-server-bind-address=" + address, "--image-server-dns-names=" + strings.Join(append([]string{"127.0.0.1"}, l.options.ImageServerNames...), ","),
 		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--leader-elect=false",
 	}
-	var env []string // that of the lab
+	env := l.options.OperatorEnv
 	if l.mirror != nil {
-		env = []string{"HTTPS_PROXY=" + l.mirror.Proxy()} // which leaves loopback addresses out, such as that of the API server
+		env = append([]string{"HTTPS_PROXY=" + l.mirror.Proxy()}, env...) // which leaves loopback addresses out, such as that of the API server
 	} else {
 		args = append(args, "--file-source-dir="+l.ImageDir())
 	}

@@ -1,0 +1,16 @@
+package mutate
+
+// traces are defects of what is told of jobs to a collector, and of what it costs where nobody asked for it.
+func traces() []Mutant {
+	const in = "internal/trace/export/"
+	return []Mutant{
+		{What: "all edits of a template have one trace", File: "internal/trace/trace.go", Run: "^TestEachEditHasATrace$", Old: "strconv.FormatInt(o.Generation, 10)", New: "strconv.FormatInt(0*o.Generation, 10)"},
+		{What: "each change of a job tells its spans again", File: in + "watch.go", Run: "^TestOneTraceFromEditToVerdict$", Old: "if !told[s.at.SpanID()] {", New: "if !told[s.at.SpanID()] || len(now) > 0 {"},
+		{What: "what a killed operator had not sent is lost", File: in + "watch.go", Run: "^TestNoKillLosesOrDoublesASpan$", Old: "w.Now().Sub(end) > memory", New: "memory > 0"},
+		{What: "a trace of a person is left", File: in + "job.go", Run: "^TestJobOfAPersonHasItsOwnTrace$", Old: "parent.IsValid() {\n\t\treturn within(parent, at)", New: "parent.IsValid() && j == nil {\n\t\treturn within(parent, at)"},
+		{What: "only the first template leads to the result", File: in + "exporter.go", Run: "^TestEachTemplateLeadsToTheResult$", Old: "if len(matches) > 1 {", New: "if len(matches) > 99 {"},
+		{What: "credentials of the collector are logged", File: in + "exporter.go", Run: "^TestNoCredentialIsTold$", Old: "logr.FromSlogHandler(wordless{log.Handler()})", New: "logr.FromSlogHandler(log.Handler())"},
+		{What: "traces that were switched off are exported", File: "internal/config/traces.go", Run: "^TestTracesOfTheEnvironment$", Old: " && !t.Disabled", New: ""},
+		{What: "no log of a node names the trace", File: "internal/node/journal/job.go", Packages: []string{"internal/node/engine"}, Run: "^TestLogNamesTheTrace$", Old: "len(fields) == 4 {", New: "len(fields) == 5 {"},
+	}
+}
