@@ -131,6 +131,13 @@ patches:
     - {op: remove, path: /spec/template/spec/tolerations}
     - {op: add, path: /spec/template/spec/imagePullSecrets, value: [{name: registry}]}
 `},
+	"traces": {values: "traces: {endpoint: 'http://collector.monitoring:4318'}", rest: `
+patches:
+- target: {kind: Deployment, name: firmware-operator}
+  patch: |-
+    - {op: add, path: /spec/template/spec/containers/0/env/-, value: {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "http://collector.monitoring:4318"}}
+    - {op: add, path: /spec/template/spec/containers/0/env/-, value: {name: OTEL_EXPORTER_OTLP_PROTOCOL, value: http/protobuf}}
+`},
 	"monitoring": {values: "{scrape: {enabled: true}, alerts: {enabled: true, labels: {release: prometheus}}, dashboard: {enabled: true}}",
 		components: "scrape alerts dashboard", rest: `
 patches:
@@ -275,6 +282,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"medik8s: {leaseNamespace: leases}":                               {"'/medik8s/leaseNamespace'", "maxLength"},
 		"operator: {args: [--maintenance=Drain]}":                         {"'/operator/args/0'"},
 		"daemon: {args: [log-level=debug]}":                               {"'/daemon/args/0'", "does not match pattern"},
+		"traces: {endpoint: 'collector:4318', protocol: http/json}":       {"'/traces/endpoint'", "'/traces/protocol'"},
+		"traces: {endpoint: 'http://me:secret@collector:4318'}":           {"'/traces/endpoint'", "does not match pattern"},
 		"imageVolume: {enabled: 'yes'}":                                   {"'/imageVolume/enabled'", "want boolean"},
 		"imageVolume: {size: large}":                                      {"'/imageVolume/size'", "does not match pattern"},
 		"daemon: {image: {repository: x, pullPolicy: Sometimes}}":         {"'/daemon/image/pullPolicy'", "must be one of"},
