@@ -18,7 +18,7 @@ version_flag := -X github.com/nodefirmware/node-firmware-operator/internal/versi
 # tool runs a tool at the version its own module file pins.
 tool = $(GO) tool -modfile=hack/tools/$(1)/go.mod $(1)
 # generated is what `make generate` and `make ui` write and `make verify` compares.
-generated := api/v1alpha1 deploy/kustomize/crd internal/testing/crd docs/reference pkg/driver/plugin/v1 internal/view/web/site
+generated := api/v1alpha1 api/v1beta1 deploy/kustomize/crd internal/testing/crd docs/reference pkg/driver/plugin/v1 internal/view/web/site
 
 ##@ General
 
@@ -111,7 +111,8 @@ generate: generate-code golden ## Write everything that is generated: code, CRDs
 
 .PHONY: generate-code
 generate-code: ## Write deep copies, CRDs, the plugin protocol and the API reference.
-	$(call tool,controller-gen) object crd paths=./api/v1alpha1 output:crd:dir=deploy/kustomize/crd
+	$(GO) run ./hack/apiversion
+	$(call tool,controller-gen) object crd paths=./api/... output:crd:dir=deploy/kustomize/crd
 	$(call tool,controller-gen) crd paths=github.com/Mellanox/maintenance-operator/api/v1alpha1 \
 		output:crd:dir=internal/testing/crd
 	cd hack/tools/protoc && $(GO) run . ../../.. pkg/driver/plugin/v1/driver.proto

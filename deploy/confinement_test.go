@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +50,10 @@ type installation struct {
 	namespace, prefix string
 	config            *rest.Config
 	admin             client.Client
+	// version of the product's API is what everybody but the admin speaks.
+	version string
+	// migrates says that the API server has a migration of stored objects of its own.
+	migrates bool
 }
 
 // rendered is what kustomize makes of an overlay that uses the product with the strategy pod, in the namespace and with
@@ -102,10 +107,11 @@ func kustomized(t *testing.T, kustomization, handlers string) []*unstructured.Un
 // install starts a cluster and installs the product in it, with everything the attempts need.
 func install(t *testing.T, namespace, prefix string) *installation {
 	t.Helper()
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{Out: io.Discard})
+	migration := controlplane.StorageMigration()
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{Out: io.Discard, Flags: migration})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, plane.Stop()) })
-	i := &installation{namespace: namespace, prefix: prefix, config: plane.Config()}
+	i := &installation{namespace: namespace, prefix: prefix, config: plane.Config(), version: "v1alpha1", migrates: len(migration) > 0}
 	i.admin = i.client(t, plane.Config())
 	maintenance, err := crd.Maintenance()
 	require.NoError(t, err)
@@ -142,7 +148,7 @@ func (i *installation) objects() []client.Object {
 		i.began("began", "false"), i.began("kept", "true"), i.maintenance("foreign-a", "node-a", "other.example.com"), said("said-foreign", "kubelet", "Node", "node-a"),
 		said("said-by-a", "firmware-daemon", "FirmwareJob", "node-a-12345678"), said("said-by-b", "firmware-daemon", "FirmwareJob", "node-b-12345678"),
 		said("said-by-operator", "node-firmware-operator", "FirmwareJob", "node-b-12345678"), job("ended"), update("node-a"), byPerson(v1alpha1.JobTypeRestore),
-		template("t"), configuration("c"), source("s"), forbidden(), catalog(),
+		template("t"), configuration("c"), source("s"), forbidden(), catalog(), certificate(),
 		cleaning(), changed(nodeFirmware("leaving"), func(n *v1alpha1.NodeFirmware) { n.Spec.Service = v1alpha1.NodeOutOfService }),
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "cleaned", Annotations: map[string]string{v1alpha1.CleaningAnnotation: "j"}}, Spec: corev1.NodeSpec{
 			Unschedulable: true, Taints: []corev1.Taint{{Key: v1alpha1.UnverifiedTaint, Effect: corev1.TaintEffectNoSchedule}},
@@ -155,6 +161,8 @@ func (i *installation) client(t *testing.T, config *rest.Config) client.Client {
 	options := client.Options{Scheme: cluster.Scheme()}
 	if i.admin != nil {
 		options.Mapper = i.admin.RESTMapper() // not everybody may ask which kinds there are
+		config = rest.CopyConfig(config)
+		config.Wrap(func(t http.RoundTripper) http.RoundTripper { return dialect{t, &i.version} })
 	}
 	c, err := client.New(config, options)
 	require.NoError(t, err)
@@ -1259,8 +1267,8 @@ func policy(name string) *unstructured.Unstructured {
 	return u
 }
 
-// TestEveryoneStaysInTheirRole makes every attempt with real tokens against a real API server, in an installation by
-// kustomize in the default namespace, and in one with another namespace and other names.
+// TestEveryoneStaysInTheirRole makes every attempt with real tokens against a real API server, in each version of the product's API, in an
+// installation by kustomize in the default namespace, and in one with another namespace and other names.
 func TestEveryoneStaysInTheirRole(t *testing.T) { // R001-5
 	for _, in := range []struct{ namespace, prefix string }{{"node-firmware-system", ""}, {"firm", "site1-"}} {
 		t.Run(in.namespace, func(t *testing.T) {
@@ -1280,21 +1288,23 @@ func TestEveryoneStaysInTheirRole(t *testing.T) { // R001-5
 					assert.ErrorContains(ct, probe.do(t.Context(), callers[probe.who]), probe.refusal)
 				}, 5*time.Minute, 200*time.Millisecond)
 			}
-			attempts := i.attempts()
-			assert.GreaterOrEqual(t, len(attempts), 300)
 			made := map[string]int{}
-			for _, a := range attempts {
-				made[a.who]++
-				t.Run(a.who+" "+a.name, func(t *testing.T) {
-					err := a.do(t.Context(), callers[a.who])
-					if a.refusal == "" {
-						require.NoError(t, err)
-						return
-					}
-					require.Error(t, err)
-					assert.True(t, apierrors.IsForbidden(err), "%v", err)
-					assert.ErrorContains(t, err, a.refusal)
-				})
+			for _, i.version = range []string{"v1beta1", "v1alpha1"} {
+				attempts := append(i.attempts(), storedAttempts(i.migrates)...)
+				assert.GreaterOrEqual(t, len(attempts), 300)
+				for _, a := range attempts {
+					made[a.who]++
+					t.Run(i.version+" "+a.who+" "+a.name, func(t *testing.T) {
+						err := a.do(t.Context(), callers[a.who])
+						if a.refusal == "" {
+							require.NoError(t, err)
+							return
+						}
+						require.Error(t, err)
+						assert.True(t, apierrors.IsForbidden(err), "%v", err)
+						assert.ErrorContains(t, err, a.refusal)
+					})
+				}
 			}
 			for who := range maps.Keys(callers) {
 				assert.NotZero(t, made[who], "%s attempts nothing", who)

@@ -121,6 +121,7 @@ type SanitizationCertificateSpec struct {
 // itself and proved it. It has no owner and no end: it stays when the job and the node are gone, until somebody deletes it or the definition of its kind.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=scert,categories=firmware
 // +kubebuilder:printcolumn:name="Serial Number",type=string,JSONPath=`.spec.record.serialNumber`
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.record.model`

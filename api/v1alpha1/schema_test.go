@@ -30,14 +30,13 @@ func TestDefinitions(t *testing.T) {
 			assert.Equal(t, apiextensionsv1.ClusterScoped, d.Spec.Scope, "every kind is cluster-scoped (R000-9)")
 			assert.Equal(t, []string{"firmware"}, d.Spec.Names.Categories, "one category for the product")
 			assert.Len(t, d.Spec.Names.ShortNames, 1, "one short name")
-			require.Len(t, d.Spec.Versions, 1)
 			v := d.Spec.Versions[0]
-			if d.Spec.Names.Kind == "SanitizationCertificate" { // a record of what was done, complete when it is made
-				assert.Nil(t, v.Subresources.Status)
-				return
-			}
 			require.NotNil(t, v.Subresources)
 			assert.NotNil(t, v.Subresources.Status, "status is a subresource")
+			if d.Spec.Names.Kind == "SanitizationCertificate" { // a record of what was done, complete when it is made
+				assert.NotContains(t, v.Schema.OpenAPIV3Schema.Properties, "status")
+				return
+			}
 
 			var columns []string
 			for _, c := range v.AdditionalPrinterColumns {
@@ -56,6 +55,29 @@ func TestDefinitions(t *testing.T) {
 			require.True(t, ok, "status has conditions")
 			assert.Equal(t, []string{"type"}, conditions.XListMapKeys)
 		})
+	}
+}
+
+// R002-70: the versions of a kind differ by their name alone, so the API server converts an object by changing its apiVersion. New objects are
+// stored in the later one, and both are served.
+func TestVersionsHaveOneSchema(t *testing.T) {
+	for _, d := range definitions(t) {
+		require.Len(t, d.Spec.Versions, 2, d.Name)
+		assert.Nil(t, d.Spec.Conversion, d.Name)
+		alpha, beta := d.Spec.Versions[0], d.Spec.Versions[1]
+		assert.Equal(t, []any{"v1alpha1", true, false, "v1beta1", true, true},
+			[]any{alpha.Name, alpha.Served, alpha.Storage, beta.Name, beta.Served, beta.Storage}, d.Name)
+		beta.Name, beta.Storage = alpha.Name, alpha.Storage
+		assert.Equal(t, alpha, beta, d.Name)
+	}
+}
+
+// kubectl apply keeps a definition once more in an annotation, which may have 262,144 bytes, and a request 3 MiB.
+func TestDefinitionsFitIntoAnAnnotation(t *testing.T) {
+	for _, d := range definitions(t) {
+		text, err := json.Marshal(d)
+		require.NoError(t, err)
+		assert.Less(t, len(text), 131_072, "%s: half of the limit", d.Name)
 	}
 }
 

@@ -42,8 +42,8 @@ func Load(files []string) (Documents, error) {
 }
 
 func (d *Documents) document(h document.Header, raw []byte) []document.Problem {
-	if h.APIVersion != v1alpha1.GroupVersion.String() {
-		return []document.Problem{{Path: "apiVersion", Text: fmt.Sprintf("apiVersion is %q, want %q", h.APIVersion, v1alpha1.GroupVersion)}}
+	if problems := h.CheckVersion(); len(problems) > 0 {
+		return problems
 	}
 	switch h.Kind {
 	case "FirmwareTemplate":

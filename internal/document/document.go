@@ -13,6 +13,8 @@ import (
 	goyaml "go.yaml.in/yaml/v3"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
 // Problem is something wrong at a path of a document, such as "spec.rules[0].version".
@@ -20,6 +22,16 @@ type Problem struct{ Path, Text string }
 
 // Header is what says of which kind a document is.
 type Header struct{ APIVersion, Kind string }
+
+// CheckVersion returns a problem where a document is of no version of the product's API. All versions have one schema, so that a document
+// is read as one of v1alpha1 whatever it says.
+func (h Header) CheckVersion() []Problem {
+	const newest = v1alpha1.GroupName + "/v1beta1"
+	if h.APIVersion == newest || h.APIVersion == v1alpha1.GroupVersion.String() {
+		return nil
+	}
+	return []Problem{{Path: "apiVersion", Text: fmt.Sprintf("apiVersion is %q, want %q or %q", h.APIVersion, newest, v1alpha1.GroupVersion)}}
+}
 
 // Each calls accept with each document of a file, as JSON. It returns every problem with the file and its line.
 func Each(file string, text []byte, accept func(h Header, raw []byte) []Problem) (errs []error) {

@@ -183,7 +183,7 @@ func TestPlanOfWrongInput(t *testing.T) {
 		"no such file":           {"", "/no/such.yaml", "-f /no/such.yaml: "},
 		"an empty directory":     {"", empty, "there is no file with the ending .yaml, .yml or .json"},
 		"an empty input":         {"", "-", "standard input: there is no object in the file"},
-		"a kind of others":       {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "-", `standard input:1: apiVersion is "v1", want "nodefirmware.io/v1alpha1"`},
+		"a kind of others":       {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "-", `standard input:1: apiVersion is "v1", want "nodefirmware.io/v1beta1" or "nodefirmware.io/v1alpha1"`},
 		"a kind that is not for": {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareJob\nmetadata: {name: a}\n", "-", "want ConfigurationTemplate, FirmwareSource, FirmwareTemplate, NodeFirmware, RolloutPolicy"},
 		"an unknown field":       {strings.Replace(plannedTemplate, "rules:", "rulez:", 1), "-", `standard input:6: unknown field "spec.rulez"`},
 		"no name":                {strings.Replace(plannedTemplate, "name: gpu}", "labels: {}}", 1), "-", "FirmwareTemplate: metadata.name is missing"},

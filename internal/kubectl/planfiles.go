@@ -121,14 +121,15 @@ func proposed(h document.Header, raw []byte) (client.Object, []document.Problem)
 	}
 	slices.Sort(kinds)
 	empty := plannable[h.Kind]
-	switch {
-	case h.APIVersion != v1alpha1.GroupVersion.String():
-		return nil, []document.Problem{{Path: "apiVersion", Text: fmt.Sprintf("apiVersion is %q, want %q", h.APIVersion, v1alpha1.GroupVersion)}}
-	case empty == nil:
+	if problems := h.CheckVersion(); len(problems) > 0 {
+		return nil, problems
+	}
+	if empty == nil {
 		return nil, []document.Problem{{Path: "kind", Text: fmt.Sprintf("kind is %q, want %s", h.Kind, strings.Join(kinds, ", "))}}
 	}
 	o := empty()
 	problems := document.Strict(raw, o)
+	o.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(h.Kind)) // as which it is sent
 	if o.GetName() == "" && len(problems) == 0 {
 		problems = append(problems, document.Problem{Path: "metadata.name", Text: h.Kind + ": metadata.name is missing"})
 	}

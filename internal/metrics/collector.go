@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/storedversion"
 	"github.com/nodefirmware/node-firmware-operator/internal/lifetime"
 )
 
@@ -28,13 +29,14 @@ const scrapeTimeout = 10 * time.Second
 type Collector struct {
 	reader  client.Reader
 	leading <-chan struct{}
+	stored  *storedversion.Progress
 	log     logr.Logger
 }
 
 // NewCollector returns a collector over reader, which should be a cache. It reports nothing until leading is closed, so
-// that only one of several replicas reports.
-func NewCollector(reader client.Reader, leading <-chan struct{}, log logr.Logger) *Collector {
-	return &Collector{reader: reader, leading: leading, log: log}
+// that only one of several replicas reports. Stored is the reconciler's of stored versions.
+func NewCollector(reader client.Reader, leading <-chan struct{}, stored *storedversion.Progress, log logr.Logger) *Collector {
+	return &Collector{reader: reader, leading: leading, stored: stored, log: log}
 }
 
 // Describe implements prometheus.Collector.
@@ -87,6 +89,9 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 			continue
 		}
 		kind.report()
+	}
+	for resource, left := range c.stored.Resources() {
+		storedVersions.states(out, []string{resource}, map[string]int32{"Pending": int32(left.Pending), "Refused": int32(left.Refused)})
 	}
 }
 
@@ -349,13 +354,15 @@ var (
 	catalogDiscovery    = metric("node_firmware_catalog_discovery_timestamp_seconds", "When the provider answered last whose answer about a machine model is the oldest. Absent until each has answered. The first 200 catalogs by name.", "catalog")
 	catalogFailure      = metric("node_firmware_catalog_first_failure_timestamp_seconds", "When the first device of a machine model has been powered on for as long as a known vulnerability of its firmware lets it work, if it stays on. Absent where none has such a limit. The 200 catalogs whose devices fail first.", "catalog")
 	catalogsNotReported = metric("node_firmware_catalogs_not_reported", "Catalogs beyond the first 200, which have no metrics of their own.")
+
+	storedVersions = metric("node_firmware_objects_to_store_anew", "Objects of a resource that may be stored in an earlier version of the API, by state: Pending, or Refused, which the API server did not store in the present one, and which are tried again. 0 where none is left.", "resource", "state")
 )
 
 // Table lists the metrics in the order of the documentation.
 var Table = []Metric{devices, jobs, jobsLate, nodes, quarantines, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued,
 	poolWaiting, poolStart, poolCompletion, poolEstimate, poolComplete,
 	poolHalted, poolWave, templateDevices, templateNodes, templatesNotReported, sourceReady,
-	catalogDevices, catalogDiscovery, catalogFailure, catalogsNotReported}
+	catalogDevices, catalogDiscovery, catalogFailure, catalogsNotReported, storedVersions}
 
 func metric(name, help string, labels ...string) Metric {
 	return Metric{Name: name, Help: help, Labels: labels, desc: prometheus.NewDesc(name, help, labels, nil)}

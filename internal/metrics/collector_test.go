@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/storedversion"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/metrics.md")
@@ -154,7 +155,7 @@ func TestTheTemplatesWithMetricsOfTheirOwnAreBounded(t *testing.T) {
 	}
 	leading := make(chan struct{})
 	close(leading)
-	c := NewCollector(b.Build(), leading, logr.Discard())
+	c := NewCollector(b.Build(), leading, &storedversion.Progress{}, logr.Discard())
 	assert.Equal(t, 3*maxReported, testutil.CollectAndCount(c, "node_firmware_template_nodes"))
 	assert.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP node_firmware_templates_not_reported Templates of a kind beyond the first 200, which have no metrics of their own.
@@ -191,7 +192,7 @@ func TestTheCatalogsWithMetricsOfTheirOwnAreBounded(t *testing.T) {
 	}
 	leading := make(chan struct{})
 	close(leading)
-	c := NewCollector(b.Build(), leading, logr.Discard())
+	c := NewCollector(b.Build(), leading, &storedversion.Progress{}, logr.Discard())
 	assert.Equal(t, 3*maxReported, testutil.CollectAndCount(c, "node_firmware_catalog_devices"))
 	const failure = "node_firmware_catalog_first_failure_timestamp_seconds"
 	assert.Equal(t, maxReported, testutil.CollectAndCount(c, failure))
@@ -214,6 +215,23 @@ func TestTheCatalogsWithMetricsOfTheirOwnAreBounded(t *testing.T) {
 # TYPE node_firmware_catalogs_not_reported gauge
 node_firmware_catalogs_not_reported 3
 `), "node_firmware_catalogs_not_reported"))
+}
+
+// R002-69.
+func TestObjectsToStoreAnewAreCounted(t *testing.T) {
+	leading, progress := make(chan struct{}), &storedversion.Progress{}
+	close(leading)
+	progress.Set("nodedevices.nodefirmware.io", storedversion.Left{Pending: 40_000, Refused: 2})
+	progress.Set("firmwarejobs.nodefirmware.io", storedversion.Left{})
+	c := NewCollector(fake.NewClientBuilder().Build(), leading, progress, logr.Discard())
+	require.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
+# HELP node_firmware_objects_to_store_anew `+storedVersions.Help+`
+# TYPE node_firmware_objects_to_store_anew gauge
+node_firmware_objects_to_store_anew{resource="firmwarejobs",state="Pending"} 0
+node_firmware_objects_to_store_anew{resource="firmwarejobs",state="Refused"} 0
+node_firmware_objects_to_store_anew{resource="nodedevices",state="Pending"} 40000
+node_firmware_objects_to_store_anew{resource="nodedevices",state="Refused"} 2
+`), "node_firmware_objects_to_store_anew"))
 }
 
 func TestAReplicaThatDoesNotLeadReportsNothing(t *testing.T) {
@@ -273,7 +291,7 @@ func collector(t *testing.T, leads bool) prometheus.Collector {
 	if leads {
 		close(leading)
 	}
-	return NewCollector(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), leading, logr.Discard())
+	return NewCollector(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), leading, &storedversion.Progress{}, logr.Discard())
 }
 
 func name(s string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: s} }

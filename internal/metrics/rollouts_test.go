@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/storedversion"
 )
 
 // waving are the names of the metrics of waves and halts.
@@ -36,7 +37,7 @@ func inPools(t *testing.T, pools map[string][]v1alpha1.RolloutStatus) prometheus
 	}
 	leading := make(chan struct{})
 	close(leading)
-	return NewCollector(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), leading, logr.Discard())
+	return NewCollector(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), leading, &storedversion.Progress{}, logr.Discard())
 }
 
 func TestReportsPoolsWavesAndHalts(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/storedversion"
 	"github.com/nodefirmware/node-firmware-operator/internal/imageserver"
 	fleetmetrics "github.com/nodefirmware/node-firmware-operator/internal/metrics"
 	"github.com/nodefirmware/node-firmware-operator/internal/trace/export"
@@ -31,7 +32,8 @@ import (
 
 // wire adds every reconciler and server to the manager. stop releases what outlives the manager.
 func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen Strategy) (stop func(), err error) {
-	collector := fleetmetrics.NewCollector(mgr.GetClient(), mgr.Elected(), mgr.GetLogger().WithName("metrics"))
+	progress := &storedversion.Progress{}
+	collector := fleetmetrics.NewCollector(mgr.GetClient(), mgr.Elected(), progress, mgr.GetLogger().WithName("metrics"))
 	stop = func() { metrics.Registry.Unregister(collector) }
 	if err := metrics.Registry.Register(collector); err != nil {
 		return func() {}, fmt.Errorf("register metrics: %w", err)
@@ -52,6 +54,9 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen St
 	}
 	if err := controller.SetupWithManager(ctx, mgr, c, store, fetcher, mark); err != nil {
 		return stop, err
+	}
+	if err := storedversion.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), time.Now, progress).SetupWithManager(mgr); err != nil {
+		return stop, fmt.Errorf("set up storedversion controller: %w", err)
 	}
 	if err := chosen.SetupWithManager(mgr); err != nil {
 		return stop, fmt.Errorf("set up update strategy %s: %w", chosen.Name(), err)

@@ -103,8 +103,8 @@ func checkerOf(definition *apiextensionsv1.JSONSchemaProps) (*checker, error) {
 }
 
 func (c *checker) policy(h document.Header, raw []byte) (p v1alpha1.RolloutPolicy, problems []document.Problem) {
-	if h.APIVersion != v1alpha1.GroupVersion.String() {
-		return p, []document.Problem{{Path: "apiVersion", Text: fmt.Sprintf("apiVersion is %q, want %q", h.APIVersion, v1alpha1.GroupVersion)}}
+	if problems := h.CheckVersion(); len(problems) > 0 {
+		return p, problems
 	}
 	if h.Kind != "RolloutPolicy" {
 		return p, []document.Problem{{Path: "kind", Text: fmt.Sprintf("kind is %q, want RolloutPolicy", h.Kind)}}

@@ -48,7 +48,7 @@ func TestEveryProblemOfAPolicyNamesItsFileAndField(t *testing.T) {
 		"a selector":           {head + "metadata: {name: a}\nspec:\n  nodeSelector:\n    matchLabels: {\"not a key\": x}\n", "p.yaml:5: RolloutPolicy a: spec.nodeSelector: "},
 		"a duration":           {head + "metadata: {name: a}\nspec:\n  healthyFor: 2h\n", "healthyFor must be a duration from 0s to 1h"},
 		"a state":              {head + "metadata: {name: a}\nspec:\n  state: Quick\n", `p.yaml:5: RolloutPolicy a: spec.state: Unsupported value: "Quick"`},
-		"another kind":         {"apiVersion: v1\nkind: Node\n", `p.yaml:1: apiVersion is "v1", want "nodefirmware.io/v1alpha1"`},
+		"another kind":         {"apiVersion: v1\nkind: Node\n", `p.yaml:1: apiVersion is "v1", want "nodefirmware.io/v1beta1" or "nodefirmware.io/v1alpha1"`},
 		"another kind of ours": {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\n", `p.yaml:2: kind is "FirmwareSource", want RolloutPolicy`},
 		"a name given twice":   {head + "metadata: {name: a}\n---\n" + head + "metadata: {name: a}\n", "p.yaml:7: RolloutPolicy a is given twice"},
 		"no name":              {head, "p.yaml:1: metadata.name is missing"},

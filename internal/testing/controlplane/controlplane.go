@@ -1,12 +1,14 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +39,8 @@ type Options struct {
 	AuditUsers []string
 	// Out receives progress messages while etcd and kube-apiserver are downloaded or built. Nil: nothing is written.
 	Out io.Writer
+	// Flags are those of the API server that come after its own.
+	Flags []string
 	// Cluster makes it the control plane of a cluster that has nodes; nil for an API alone, on the loopback interface.
 	Cluster *Cluster
 }
@@ -68,6 +72,8 @@ type ControlPlane struct {
 	authority *Authority
 	config    *rest.Config
 	flags     []string
+	// storage is the address of etcd.
+	storage string
 	// etcd and server are nil until they were started; programs are the others, by name.
 	etcd, server *child.Process
 	programs     map[string]*child.Process
@@ -127,7 +133,8 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.flags, err = c.serverFlags(address, "http://"+etcd, flags); err != nil {
+	c.storage = "http://" + etcd
+	if c.flags, err = c.serverFlags(address, c.storage, flags); err != nil {
 		return err
 	}
 	if c.config, err = c.user("https://"+address, c.KubeconfigPath(), "admin", "system:masters"); err != nil {
@@ -161,6 +168,7 @@ func (c *ControlPlane) serverFlags(address, etcd string, flags []string) ([]stri
 	if err != nil {
 		return nil, err
 	}
+	flags = append(flags, c.options.Flags...)
 	flags = append([]string{
 		"--etcd-servers=" + etcd, "--bind-address=" + host, "--advertise-address=" + host, "--secure-port=" + port,
 		"--client-ca-file=" + ca.CAFile(), "--tls-cert-file=" + ca.CertFile("apiserver"), "--tls-private-key-file=" + ca.KeyFile("apiserver"),
@@ -246,6 +254,39 @@ func (c *ControlPlane) KubeconfigPath() string { return filepath.Join(c.dir, "ku
 // AddUser returns the access of a user with a client certificate. The user may do what RBAC gives the name and groups.
 func (c *ControlPlane) AddUser(name string, groups ...string) (*rest.Config, error) {
 	return c.user(c.config.Host, filepath.Join(c.dir, name+".conf"), name, groups...)
+}
+
+// Stored returns what etcd has under the key of an object, such as "nodefirmware.io/nodedevices/a", and nil where it has none. Custom resources are
+// stored as JSON.
+func (c *ControlPlane) Stored(ctx context.Context, object string) ([]byte, error) {
+	key, err := json.Marshal(map[string][]byte{"key": []byte("/registry/" + object)})
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.storage+"/v3/kv/range", bytes.NewReader(key))
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("read %s from etcd: %w", object, err)
+	}
+	defer response.Body.Close()
+	var answer struct {
+		KVs []struct {
+			Value []byte `json:"value"`
+		} `json:"kvs"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("read %s from etcd: %w", object, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("read %s from etcd: %s", object, response.Status)
+	}
+	if len(answer.KVs) == 0 {
+		return nil, nil
+	}
+	return answer.KVs[0].Value, nil
 }
 
 // StopAPIServer stops the API server, as in an outage. The objects stay. It is killed: it has no state of its own, and an orderly stop waits

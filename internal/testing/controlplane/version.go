@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"fmt"
+	"os"
 	"strings"
 )
 
@@ -44,6 +45,15 @@ func ParseRelease(name string) (Release, error) {
 	default:
 		return Release{}, fmt.Errorf("parse release of Kubernetes: want newest or oldest, got %q", name)
 	}
+}
+
+// StorageMigration are the flags with which the API server that everything runs on has a migration of stored objects of its own, which is off by
+// default until Kubernetes 1.37. There are none where it has no such thing.
+func StorageMigration() []string {
+	if release, err := ParseRelease(os.Getenv(ReleaseVariable)); err != nil || release != Newest() {
+		return nil
+	}
+	return []string{"--feature-gates=StorageVersionMigrator=true", "--runtime-config=storagemigration.k8s.io/v1beta1=true"}
 }
 
 // String is the version, such as "v1.36.3".
