@@ -1294,7 +1294,7 @@ func TestEveryoneStaysInTheirRole(t *testing.T) { // R001-5
 				assert.GreaterOrEqual(t, len(attempts), 300)
 				for _, a := range attempts {
 					made[a.who]++
-					t.Run(i.version+" "+a.who+" "+a.name, func(t *testing.T) {
+					t.Run(a.who+" "+a.name+" in "+i.version, func(t *testing.T) {
 						err := a.do(t.Context(), callers[a.who])
 						if a.refusal == "" {
 							require.NoError(t, err)

@@ -140,6 +140,19 @@ func (w *world) run(r *Reconciler) {
 	require.Fail(w, "it does not come to an end")
 }
 
+// until reconciles until something is so.
+func (w *world) until(r *Reconciler, is func() bool) {
+	w.Helper()
+	for range 100 {
+		if is() {
+			return
+		}
+		_, err := w.step(r, devices)
+		require.NoError(w, err)
+	}
+	require.Fail(w, "it does not come so far")
+}
+
 func (w *world) condition() apiextensionsv1.CustomResourceDefinitionCondition {
 	for _, c := range w.definition().Status.Conditions {
 		if c.Type == "StorageMigrating" {
@@ -251,10 +264,7 @@ func TestARolledBackOperatorDoesNoHarm(t *testing.T) {
 	w.upgrade("v1beta1")
 	r := w.process(w.Client)
 	r.page = 1
-	for w.stored("a") != "v1beta1" {
-		_, err := w.step(r, devices)
-		require.NoError(t, err)
-	}
+	w.until(r, func() bool { return w.stored("a") == "v1beta1" })
 	require.Equal(t, "v1alpha1", w.stored("c"))
 
 	for _, name := range []string{"a", "b", "c"} { // the earlier operator
@@ -338,10 +348,7 @@ func TestARefusedObjectIsNamedAndTriedAgain(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 
 	r := w.process(w.Client)
-	for w.progress.Resources()["nodedevices"].Refused == 0 {
-		_, err := w.step(r, devices)
-		require.NoError(t, err)
-	}
+	w.until(r, func() bool { return w.progress.Resources()["nodedevices"].Refused > 0 })
 	assert.Equal(t, Left{Refused: 1}, w.progress.Resources()["nodedevices"])
 	for _, name := range []string{"a", "c", "an-invalid-one"} {
 		assert.Equal(t, "v1beta1", w.stored(name), name)
@@ -395,10 +402,7 @@ func TestADefinitionThatChangesBeginsAnew(t *testing.T) {
 	w.upgrade("v1beta1")
 	r := w.process(w.Client)
 	r.page = 1
-	for w.stored("a") != "v1beta1" {
-		_, err := w.step(r, devices)
-		require.NoError(t, err)
-	}
+	w.until(r, func() bool { return w.stored("a") == "v1beta1" })
 	w.upgrade("v1alpha1")
 	o := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	require.NoError(t, w.Client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))))

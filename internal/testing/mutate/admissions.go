@@ -4,7 +4,7 @@ package mutate
 func admissions() []Mutant {
 	const definitions = "deploy/kustomize/crd/nodefirmware.io_"
 	rule := func(what, kind, test, before, after string) Mutant {
-		return Mutant{What: what, File: definitions + kind + ".yaml", Old: before, New: after, Packages: []string{"api/v1alpha1"}, Run: "^" + test + "$"}
+		return Mutant{What: what, File: definitions + kind + ".yaml", Old: before, New: after, Copies: 2, Packages: []string{"api/v1alpha1"}, Run: "^" + test + "$"}
 	}
 	const own = "deploy/policy/daemon-own-node.yaml"
 	policy := func(what, before, after string) Mutant {

@@ -16,6 +16,8 @@ type Mutant struct {
 	File string
 	// Old occurs exactly once in the file and becomes New.
 	Old, New string
+	// Copies is how often Old occurs, and becomes New, where it is not once: a definition has its schema once for each version.
+	Copies int
 	// Packages whose tests must notice, relative to the root; empty for the package of the file.
 	Packages []string
 	// Run selects the tests, as go test -run does; empty for all.
@@ -28,11 +30,11 @@ func (m Mutant) apply(root string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read file of mutant %q: %w", m.What, err)
 	}
-	if n := bytes.Count(content, []byte(m.Old)); n != 1 {
-		return nil, fmt.Errorf("mutant %q: its old text occurs %d times in %s and must occur once; "+
-			"write it anew for the code as it is now, in internal/testing/mutate", m.What, n, m.File)
+	if n := bytes.Count(content, []byte(m.Old)); n != max(1, m.Copies) {
+		return nil, fmt.Errorf("mutant %q: its old text occurs %d times in %s and must occur %d times; "+
+			"write it anew for the code as it is now, in internal/testing/mutate", m.What, n, m.File, max(1, m.Copies))
 	}
-	return bytes.Replace(content, []byte(m.Old), []byte(m.New), 1), nil
+	return bytes.ReplaceAll(content, []byte(m.Old), []byte(m.New)), nil
 }
 
 func (m Mutant) packages() []string {
