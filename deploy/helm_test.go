@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,6 +140,14 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 			line = strings.TrimSpace(strings.TrimPrefix(line, "$ "))
 			if strings.HasPrefix(line, "helm uninstall") {
 				assert.Equal(t, "registry.example.com/firmware/operator:v0.1.0", p.operator(t).Spec.Template.Spec.Containers[0].Image)
+				// A Secret may have 1 MiB, and Helm keeps the chart and what it made of it in one: the definitions are in it twice.
+				var releases corev1.SecretList
+				require.NoError(t, p.admin.List(t.Context(), &releases, client.MatchingLabels{"owner": "helm"}))
+				require.NotEmpty(t, releases.Items)
+				for _, r := range releases.Items {
+					assert.Less(t, len(r.Data["release"]), 512<<10)
+					t.Logf("%s: %d bytes", r.Name, len(r.Data["release"]))
+				}
 			}
 			said, err := p.types(t, line)
 			require.NoError(t, err, "%s: %s", line, said)
