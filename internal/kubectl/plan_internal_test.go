@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/document"
 	"github.com/nodefirmware/node-firmware-operator/internal/forecast"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
@@ -308,4 +309,14 @@ func TestThePlanGoesOnAfterTheJobThatRunsNow(t *testing.T) {
 	f.Nodes[0].Taken = "a person cordoned it"
 	goes, waits = follow()
 	assert.Equal(t, []int{0, 2}, []int{goes, waits}, "it stays out of service")
+}
+
+// Both versions of the API are read, and sent as the one that the program speaks.
+func TestAFileMayBeOfEitherVersion(t *testing.T) {
+	for _, version := range []string{"v1alpha1", "v1beta1"} {
+		of := "nodefirmware.io/" + version
+		o, problems := proposed(document.Header{APIVersion: of, Kind: "RolloutPolicy"}, []byte(`{"apiVersion":"`+of+`","kind":"RolloutPolicy","metadata":{"name":"gpu"}}`))
+		require.Empty(t, problems)
+		assert.Equal(t, v1alpha1.GroupVersion.WithKind("RolloutPolicy"), o.GetObjectKind().GroupVersionKind())
+	}
 }
