@@ -51,6 +51,12 @@ const (
 	// ConsentedByAnnotation on a FirmwareJob or a CleaningPolicy that erases drives names the user who writes it, who consents by that. An
 	// admission policy compares it with the user who writes. The certificates of the drives repeat it. The operator copies it to the jobs of a policy.
 	ConsentedByAnnotation = "nodefirmware.io/consented-by"
+	// TraceParentAnnotation on a FirmwareJob is the span that the job belongs to, as a traceparent of W3C Trace Context. The planner writes it
+	// where traces are exported; whoever makes a job may write it, so that the job is part of a trace of their own.
+	TraceParentAnnotation = "nodefirmware.io/traceparent"
+	// TraceLinksAnnotation on a FirmwareJob lists further spans that it belongs to, in the same form and with commas between: those of the other
+	// templates and pins that its updates come from. The planner writes it.
+	TraceLinksAnnotation = "nodefirmware.io/tracelinks"
 	// UpdateWhileCordonedAnnotation on a Node, with the value "true", lets the product update the Node while somebody else has cordoned it.
 	// People write it; without it such a Node waits. It is about a plain cordon alone, and the Node stays cordoned after the update.
 	UpdateWhileCordonedAnnotation = "nodefirmware.io/update-while-cordoned"

@@ -19,7 +19,7 @@ type Sanitization struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Model string `json:"model,omitempty"`
-	// sizeBytes is what a host could read of the drive, all of its namespaces together.
+	// sizeBytes is what a host could read of the drive, of an NVMe drive all of its namespaces together.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
@@ -28,7 +28,8 @@ type Sanitization struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Method string `json:"method,omitempty"`
-	// log is what the drive's own log said at the end: of an NVMe drive the log page 81h, with SSTAT, SPROG and SCDW10.
+	// log is what the drive's own log said at the end: of an NVMe drive the log page 81h, with SSTAT, SPROG and SCDW10. A SAS drive keeps none: it is then what
+	// the drive reported while it erased itself (sense data), or that it was never seen to, so that samples alone say it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -38,7 +39,7 @@ type Sanitization struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Samples int32 `json:"samples,omitempty"`
-	// heldData is how many of the samples had data before. Where none had, the drive's log alone says that the data are gone.
+	// heldData is how many of the samples had data before. Where none had, only log says that the data are gone.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	HeldData int32 `json:"heldData,omitempty"`
