@@ -95,10 +95,12 @@ chart: ## Package the Helm chart into bin/chart, and check it (flags: VERSION=v0
 
 .PHONY: release
 release: ## Make everything that a release consists of in bin/release, with checksums and signature, from its tag (VERSION=v1.2.3 REGISTRY=registry.example.com/firmware KEY=cosign.key; DRY_RUN=1 for a commit without a tag, without images and key).
+	$(GO) run ./hack/release check $(sealing)
 	rm -rf bin/release
-	$(if $(DRY_RUN),,$(GO) run ./hack/images --registry '$(REGISTRY)' --version '$(VERSION)' --out bin/release)
+	$(if $(DRY_RUN),,$(GO) run ./hack/images --bases registry --registry '$(REGISTRY)' --version '$(VERSION)' --out bin/release)
 	$(MAKE) krew chart VERSION='$(VERSION)' CHARTS=bin/release
-	$(GO) run ./hack/release seal -version '$(VERSION)' -registry '$(REGISTRY)' $(if $(DRY_RUN),-dry-run) $(if $(KEY),-key '$(KEY)')
+	$(GO) run ./hack/release seal $(sealing)
+sealing = -version '$(VERSION)' -registry '$(REGISTRY)' $(if $(DRY_RUN),-dry-run) $(if $(KEY),-key '$(KEY)')
 
 .PHONY: images-check
 images-check: ## Run every command line of the drivers in the daemon's image, with the shipped mounts, as root (flags: DAEMON_IMAGE=FILE).

@@ -128,7 +128,11 @@ func checksTheStateFirst(t *testing.T, c *cluster, m *machine) {
 	require.NoError(t, err)
 	require.NoError(t, m.SetFault(simhost.Fault{ID: "read", Kind: simhost.Fail, Operation: "query"}))
 	m.start(t, c.args...)
-	<-m.ended
+	select {
+	case <-m.ended:
+	case <-time.After(5 * time.Minute):
+		t.Error("it runs on")
+	}
 	assert.NotZero(t, m.stop(syscall.SIGKILL))
 	assert.Contains(t, m.log.String(), "schema 99")
 	after, err := m.Operations()

@@ -1,7 +1,7 @@
 // Command release makes what a release consists of besides images and chart. Its subcommand pack packs the plugin of kubectl for every platform,
 // each with its license, its completion and its man pages, and writes the manifest by which krew installs it; the same commit gives the same
 // archives. Its subcommand seal takes the directory with everything, adds the manifests for kubectl apply, the notes and a statement of
-// provenance, lists the checksums of all of it and signs the list.
+// provenance, lists the checksums of all of it and signs the list; check says beforehand whether it would.
 package main
 
 import (
@@ -44,18 +44,22 @@ func do(ctx context.Context, args []string) error {
 			return err
 		}
 		return release(ctx, *version, *dir, *from, strings.Fields(*only))
-	case "seal":
+	case "check", "seal":
 		s := sealing{}
 		f.StringVar(&s.registry, "registry", "", "registry and path of the images that the manifests name")
-		f.StringVar(&s.key, "key", "", "private key, as cosign generate-key-pair makes it, or any ECDSA key in PEM; COSIGN_PASSWORD opens it")
-		f.BoolVar(&s.dry, "dry-run", false, "do all of it for a commit without a tag, without a key or images; what comes out is no release")
+		f.StringVar(&s.key, "key", "", "private ECDSA key, as cosign generate-key-pair makes it; COSIGN_PASSWORD opens it")
+		f.BoolVar(&s.dry, "dry-run", false, "do all of it for any commit, without images and signature; what comes out is no release")
 		if err := f.Parse(args); err != nil {
 			return err
 		}
 		s.version, s.dir = *version, *dir
+		if command == "check" {
+			_, err := s.check(ctx)
+			return err
+		}
 		return s.seal(ctx)
 	}
-	return fmt.Errorf("%q: want pack or seal", command)
+	return fmt.Errorf("%q: want pack, check or seal", command)
 }
 
 // release writes the archives and the manifest.

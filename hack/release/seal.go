@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto"
+	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -47,38 +48,52 @@ type sealing struct {
 	dry                         bool
 }
 
-// seal completes the directory of a release. What must hold for one is checked first, and nothing is written where it does not.
-func (s sealing) seal(ctx context.Context) error {
+// checked is what a release needs besides its files.
+type checked struct {
+	commit string
+	signer signature.Signer
+	notes  []byte
+}
+
+// check finds what must hold for a release, and changes nothing.
+func (s sealing) check(ctx context.Context) (c checked, err error) {
 	if !semantic.MatchString(s.version) {
-		return fmt.Errorf("-version %q: want vMAJOR.MINOR.PATCH, with or without a suffix", s.version)
+		return c, fmt.Errorf("-version %q: want vMAJOR.MINOR.PATCH, with or without a suffix", s.version)
 	}
-	commit, err := s.commit(ctx)
+	if s.registry == "" || !s.dry && strings.HasPrefix(s.registry, "localhost/") {
+		return c, fmt.Errorf("-registry %q: name the one from which clusters pull the images, such as registry.example.com/firmware", s.registry)
+	}
+	if c.commit, err = s.commit(ctx); err != nil {
+		return c, err
+	}
+	if c.signer, err = s.sign(); err != nil {
+		return c, err
+	}
+	changes, err := os.ReadFile("CHANGELOG.md")
+	if err != nil {
+		return c, fmt.Errorf("read changelog: %w", err)
+	}
+	c.notes, err = s.notes(string(changes))
+	return c, err
+}
+
+// seal completes the directory of a release. Nothing is written where check finds something.
+func (s sealing) seal(ctx context.Context) error {
+	c, err := s.check(ctx)
 	if err != nil {
 		return err
 	}
 	if err := s.complete(); err != nil {
 		return err
 	}
-	sign, err := s.signer()
-	if err != nil {
-		return err
-	}
-	changes, err := os.ReadFile("CHANGELOG.md")
-	if err != nil {
-		return fmt.Errorf("read changelog: %w", err)
-	}
-	notes, err := s.notes(string(changes))
-	if err != nil {
-		return err
-	}
 	install, err := s.manifests(ctx)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.write(notesFile, notes), s.write(installFile, install)); err != nil {
+	if err := errors.Join(s.write(notesFile, c.notes), s.write(installFile, install)); err != nil {
 		return err
 	}
-	statement, err := s.provenance(commit)
+	statement, err := s.provenance(c.commit)
 	if err != nil {
 		return err
 	}
@@ -90,6 +105,7 @@ func (s sealing) seal(ctx context.Context) error {
 		return err
 	}
 	var sums bytes.Buffer
+	fmt.Fprintf(&sums, "# node-firmware-operator %s\n", s.version)
 	for _, f := range files {
 		fmt.Fprintf(&sums, "%s  %s\n", f.digest, f.name)
 	}
@@ -97,14 +113,19 @@ func (s sealing) seal(ctx context.Context) error {
 		return err
 	}
 	fmt.Print(sums.String())
-	if sign == nil {
+	if c.signer == nil {
 		return nil
 	}
-	signed, err := sign.SignMessage(bytes.NewReader(sums.Bytes()))
+	return s.signed(c.signer, sums.Bytes())
+}
+
+// signed writes the signature of the list of checksums.
+func (s sealing) signed(signer signature.Signer, sums []byte) error {
+	text, err := signer.SignMessage(bytes.NewReader(sums))
 	if err != nil {
 		return fmt.Errorf("sign: %w", err)
 	}
-	return s.write(signatureFile, []byte(base64.StdEncoding.EncodeToString(signed)))
+	return s.write(signatureFile, []byte(base64.StdEncoding.EncodeToString(text)))
 }
 
 // commit is that of the release: the one with its tag, and nothing else in the checkout.
@@ -144,37 +165,44 @@ func (s sealing) complete() error {
 	return nil
 }
 
-// signer is nil for a dry run without a key.
-func (s sealing) signer() (signature.Signer, error) {
-	if s.key == "" && s.dry {
+// sign opens the key; there is none for a dry run, which nobody shall take for a release.
+func (s sealing) sign() (signature.Signer, error) {
+	switch {
+	case s.dry && s.key != "":
+		return nil, errors.New("a dry run is not signed: leave -key out, or -dry-run")
+	case s.dry:
 		return nil, nil
-	}
-	if s.key == "" {
+	case s.key == "":
 		return nil, errors.New("name the key that signs the release with -key; cosign generate-key-pair makes one")
 	}
-	pem, err := os.ReadFile(s.key)
+	return openKey(s.key)
+}
+
+func openKey(file string) (signature.Signer, error) {
+	pem, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read key: %w", err)
 	}
 	key, err := cryptoutils.UnmarshalPEMToPrivateKey(pem, func(bool) ([]byte, error) { return []byte(os.Getenv("COSIGN_PASSWORD")), nil })
 	if err != nil {
-		return nil, fmt.Errorf("read key %s: %w; COSIGN_PASSWORD must be its password", s.key, err)
+		return nil, fmt.Errorf("read key %s: %w; COSIGN_PASSWORD must be its password", file, err)
 	}
-	return signature.LoadSigner(key, crypto.SHA256)
+	own, is := key.(*ecdsa.PrivateKey)
+	if !is {
+		return nil, fmt.Errorf("read key %s: it is a %T, and what is printed to verify a release takes ECDSA keys", file, key)
+	}
+	return signature.LoadECDSASigner(own, crypto.SHA256)
 }
 
 // heading begins the part of a version in the changelog.
 var heading = regexp.MustCompile(`(?m)^## \[(.+)\].*\n`)
 
-// notes are what the changelog says of the version; of what is not released yet, for a dry run.
+// notes are what the changelog says of the version; for a dry run the newest that it says.
 func (s sealing) notes(changes string) ([]byte, error) {
 	want := strings.TrimPrefix(s.version, "v")
-	if s.dry {
-		want = "Unreleased"
-	}
 	parts := heading.FindAllStringSubmatchIndex(changes, -1)
 	for i, p := range parts {
-		if changes[p[2]:p[3]] != want {
+		if !s.dry && changes[p[2]:p[3]] != want {
 			continue
 		}
 		end := len(changes)

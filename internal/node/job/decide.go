@@ -95,6 +95,10 @@ func refusal(f state) *step.Failure {
 	if f.startedBefore() {
 		return lost(f)
 	}
+	if what := unknown(f.object.Spec.Task); what != "" {
+		return &step.Failure{Reason: step.JobRejected, Step: plan.Preflight, Message: fmt.Sprintf("this daemon does not know %s, and nothing was done: the operator is "+
+			"newer. Replace the daemon of this node, whose pod is to be deleted for that; then request a retry", what)}
+	}
 	switch f.object.Spec.Task.Type {
 	case v1alpha1.JobTypeBackup:
 		_, failure := backups(f)
@@ -135,6 +139,21 @@ func refusal(f state) *step.Failure {
 		}
 	}
 	return nil
+}
+
+// unknown names what a job asks for that this daemon does not know, because a newer operator made the job; empty for nothing.
+func unknown(t v1alpha1.JobTask) string {
+	switch t.Type {
+	case "", v1alpha1.JobTypeUpdate, v1alpha1.JobTypeSteps, v1alpha1.JobTypeBackup, v1alpha1.JobTypeRestore:
+	default:
+		return fmt.Sprintf("jobs of type %s", t.Type)
+	}
+	for _, r := range t.Require {
+		if !slices.Contains([]v1alpha1.Requirement{v1alpha1.RequireRollback, v1alpha1.RequireWriteProtection, v1alpha1.RequireUnlock}, r) {
+			return fmt.Sprintf("the requirement %s", r)
+		}
+	}
+	return ""
 }
 
 // firmwareRefusal says why the device must not get the firmware of the job; nil where it may, and where it gets none.

@@ -90,3 +90,18 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 func hop(d *v1alpha1.NodeDevice) {
 	d.Spec.Firmware.Path = []v1alpha1.UpgradeStep{{UpgradePath: v1alpha1.UpgradePath{To: d.Spec.Firmware.Version, From: []string{"1.0"}, Via: "1.5"}, Digest: image("b")}}
 }
+
+// R003-42: what a newer operator asks for is not taken for something else.
+func TestRefusesWhatItDoesNotKnow(t *testing.T) {
+	for what, task := range map[string]v1alpha1.JobTask{
+		"jobs of type Polish":  {Type: "Polish"},
+		"the requirement Luck": {Type: v1alpha1.JobTypeUpdate, Require: v1alpha1.Requirements{v1alpha1.RequireRollback, "Luck"}},
+	} {
+		got := refusal(state{object: &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Task: task}}})
+		require.NotNil(t, got, what)
+		assert.Equal(t, step.JobRejected, got.Reason)
+		assert.Contains(t, got.Message, "does not know "+what+", and nothing was done")
+	}
+	known := v1alpha1.JobTask{Type: v1alpha1.JobTypeUpdate, Require: v1alpha1.Requirements{v1alpha1.RequireRollback, v1alpha1.RequireWriteProtection, v1alpha1.RequireUnlock}}
+	assert.Nil(t, refusal(state{object: &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Task: known}}}))
+}

@@ -24,45 +24,52 @@ func BuildPrevious(dir string, programs ...string) (sources, version string, err
 		return "", "", err
 	}
 	git := func(args ...string) (string, error) {
-		out, err := exec.Command("git", append([]string{"-C", root}, args...)...).Output()
-		return strings.TrimSpace(string(out)), err
+		var stderr bytes.Buffer
+		cmd := exec.Command("git", append([]string{"-C", root}, args...)...)
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return "", fmt.Errorf("git %s: %w: %s", args[0], err, bytes.TrimSpace(stderr.Bytes()))
+		}
+		return strings.TrimSpace(string(out)), nil
 	}
-	if version, err = git("describe", "--tags", "--abbrev=0", "--match=v*", "HEAD^"); err != nil {
+	if version, err = git("describe", "--tags", "--abbrev=0", "--match=v*", "--exclude=*-*", "HEAD^"); err != nil {
 		version = unreleased
 	}
-	commit, err := git("rev-parse", "--verify", "--quiet", version+"^{commit}")
+	commit, err := git("rev-parse", "--verify", version+"^{commit}")
 	if err != nil {
-		return "", "", fmt.Errorf("build %s: %w", version, ErrNoHistory)
+		return "", "", fmt.Errorf("build %s: %w: %w", version, ErrNoHistory, err)
 	}
-	unlock, err := lockPrograms(root)
-	if err != nil {
-		return "", "", err
-	}
-	defer unlock()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", "", fmt.Errorf("build %s: %w", version, err)
 	}
 	sources = filepath.Join(cache, "node-firmware-operator", "previous", commit)
-	if _, err := os.Stat(sources); err != nil {
-		if err := extract(root, commit, sources); err != nil {
-			return "", "", err
-		}
+	if err := extract(root, commit, sources); err != nil {
+		return "", "", err
 	}
+	unlock, err := lockPrograms(sources) // other checkouts have the same previous version
+	if err != nil {
+		return "", "", err
+	}
+	defer unlock()
 	return sources, version, link(sources, filepath.Join(sources, "bin", "test"), dir, programs)
 }
 
-// extract puts the files of a commit into a directory that appears once it is complete. The directory of a commit that is no longer the
-// previous one goes.
+// extract puts the files of a commit into a directory that appears once it is complete, unless it is there already.
 func extract(root, commit, dir string) error {
 	fail := func(err error) error { return fmt.Errorf("extract commit %s: %w", commit, err) }
-	if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fail(err)
 	}
-	partial := dir + ".partial"
-	if err := os.MkdirAll(partial, 0o755); err != nil {
+	partial, err := os.MkdirTemp(filepath.Dir(dir), "partial-")
+	if err != nil {
 		return fail(err)
 	}
+	defer func() { _ = os.RemoveAll(partial) }()
 	archive, err := exec.Command("git", "-C", root, "archive", commit).Output()
 	if err != nil {
 		return fail(err)
@@ -72,5 +79,8 @@ func extract(root, commit, dir string) error {
 	if out, err := tar.CombinedOutput(); err != nil {
 		return fail(fmt.Errorf("%w: %s", err, out))
 	}
-	return os.Rename(partial, dir)
+	if err := os.Rename(partial, dir); err != nil && !errors.Is(err, os.ErrExist) {
+		return fail(err)
+	}
+	return nil
 }
