@@ -36,6 +36,7 @@ func wirings() []Mutant {
 		daemon("the archive of another machine is changed", "internal/cli/archive.go", "TestForeignArchive", "version.Current(), Machine: this}", "version.Current()}"),
 		daemon("what a job judged last does not count", "internal/quarantine/set.go", "TestLastEvidenceCounts", "isSure(r.evidence) || r.ended {", "isSure(r.evidence) {"),
 		daemon("an old record has no classes", "internal/node/engine/engine.go", "TestClassesOfOldRecords", "cmp.Or(r.Class, u.Class)", "r.Class"),
+		daemon("a requirement that is not known is passed over", "internal/node/job/decide.go", "TestRefusesWhatItDoesNotKnow", `for _, r := range t.Require {`, `for _, r := range t.Require[:0] {`),
 		daemon("nobody is asked whether a job is wanted", "internal/node/job/decide.go", "TestUnwantedJobIsRejected", `f.wishes.unwanted(d); why != ""`, `f.wishes.unwanted(d); why == "?"`),
 		daemon("an older image passes for a version", "internal/node/job/wish.go", "TestOnlyWhatAPersonWantsIsFlashed", `digest != "" && has(f, i, digest)`, `digest != ""`),
 		daemon("a member of an archive has any digest", "internal/node/job/wish.go", "TestMembersAreToldByTheirDigest", `return i.Digest == "" || i.Digest == digest`, "return true"),
