@@ -24,6 +24,8 @@ func erasures() []Mutant {
 			Old: "if now.Key != keyUnitAttention {", New: "if now.Key <= keyUnitAttention {"},
 		{What: "an answer that was lost counts as a refusal", File: scsi, Packages: []string{"pkg/driver/scsi"}, Run: "Refusal",
 			Old: "case slices.Contains(refusals, r.ExitCode):", New: "case len(refusals) > 0:"},
+		{What: "a SAS drive that was reset is told again unseen", File: scsi, Packages: []string{"pkg/driver/scsi"}, Run: "Refusal",
+			Old: "r, err := d.once(ctx, c)", New: "r, err := d.run(ctx, c)"},
 		{What: "an erasure reaches the other half of a SAS drive", File: scsi, Packages: []string{"pkg/driver/drivertest"}, Run: "SASDrive",
 			Old: "if units != 1 {", New: "if units < 1 {"},
 		{What: "a SAS drive that is used by its other path is erased", File: "pkg/host/use.go", Packages: []string{"pkg/host"}, Run: "ClaimIsRefused",

@@ -68,7 +68,8 @@ func (d *Driver) Erasure(ctx context.Context, id inventory.Identity) (driver.Era
 	return e, err
 }
 
-// Erase sends one SANITIZE command, which returns once the drive has begun.
+// Erase sends one SANITIZE command, which returns once the drive has begun. It is not sent again after a unit attention, which may mean that another
+// drive answers by now, or that another host has registered.
 func (d *Driver) Erase(ctx context.Context, id inventory.Identity, method driver.EraseMethod) error {
 	e, err := d.Erasure(ctx, id)
 	switch {
@@ -90,12 +91,15 @@ func (d *Driver) Erase(ctx context.Context, id inventory.Identity, method driver
 		return notErased("%v", err)
 	}
 	c := sanitize(device(id), unique(s, id), actions[method], exits)
-	r, err := d.run(ctx, c)
+	r, err := d.once(ctx, c)
 	switch {
 	case err != nil:
 		return fmt.Errorf("sanitize %s: %w", device(id), err)
 	case r.ExitCode == 0:
 		return nil
+	case r.ExitCode == exitUnitAttention:
+		return notErased("sanitize %s: the drive was reset or changed just then (unit attention), and did not begin: find out by whom, then request the step again",
+			device(id))
 	case slices.Contains(refusals, r.ExitCode):
 		return notErased("sanitize %s: %v", device(id), classify(c, r))
 	}
@@ -107,7 +111,7 @@ func leave(device string) string { return "sg_sanitize --fail " + device }
 
 // refusals are exit codes after which the drive has begun nothing: it ended the command with a status or a sense key that says so, or the tool sent none.
 var refusals = []int{
-	exitSyntax, exitNotReady, exitIllegalRequest, exitUnitAttention, exitDataProtect, exitInvalidOpcode, exitFile, exitIllegalWithInfo, exitParameter,
+	exitSyntax, exitNotReady, exitIllegalRequest, exitDataProtect, exitInvalidOpcode, exitFile, exitIllegalWithInfo, exitParameter,
 	exitReservation, exitBusy, exitTaskSetFull, exitContradiction,
 }
 

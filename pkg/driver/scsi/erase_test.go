@@ -256,6 +256,7 @@ func TestEraseTellsRefusalFromDoubt(t *testing.T) {
 		"it is not ready":              {command.Result{ExitCode: exitNotReady}, nil, true},
 		"another host has reserved it": {command.Result{ExitCode: exitReservation}, nil, true},
 		"it is write protected":        {command.Result{ExitCode: exitDataProtect}, nil, true},
+		"it was reset just now":        {command.Result{ExitCode: exitUnitAttention}, nil, true},
 		"its queue is full":            {command.Result{ExitCode: exitTaskSetFull}, nil, true},
 		"it aborts the command":        {command.Result{ExitCode: exitAborted}, nil, false},
 		"its hardware failed":          {command.Result{ExitCode: exitMediumError}, nil, false},

@@ -136,10 +136,16 @@ func (d *Driver) readModesOtherwise(ctx context.Context, device string, page ext
 // run runs a command, and once more if the drive answered with a unit attention. A drive that was reset or changed its
 // microcode reports that on the next command instead of executing it. A repeated download begins with its first byte.
 func (d *Driver) run(ctx context.Context, c command.Command) (command.Result, error) {
-	r, err := d.runner.Run(ctx, c)
+	r, err := d.once(ctx, c)
 	if err == nil && r.ExitCode == exitUnitAttention {
-		r, err = d.runner.Run(ctx, c)
+		r, err = d.once(ctx, c)
 	}
+	return r, err
+}
+
+// once runs a command that must not be repeated without looking at the drive again.
+func (d *Driver) once(ctx context.Context, c command.Command) (command.Result, error) {
+	r, err := d.runner.Run(ctx, c)
 	if err == nil && r.ExitCode == 0 && bytes.Contains(r.Stderr, []byte("unrecognized option")) { // the tools exit with 0 then
 		return r, command.Failed(c, r, errors.New("the tool did nothing, because it does not know an option: sg3_utils 1.46 or newer is needed"))
 	}
