@@ -130,6 +130,22 @@ type scsiDrive struct{ wwid, vendor, model, serial string }
 
 func driveAt(p sysfs.SCSIDisk) scsiDrive { return scsiDrive{p.WWID, p.Vendor, p.Model, p.Serial} }
 
+// leadTogether reports whether two paths lead to one drive. Of a path whose WWID was not read the serial number says it, so that two logical units of
+// such a drive count as one, which is what is used together.
+func leadTogether(a, b sysfs.SCSIDisk) bool {
+	if a.WWID == "" || b.WWID == "" {
+		a.WWID, b.WWID = "", ""
+		return a.Serial != "" && driveAt(a) == driveAt(b)
+	}
+	return driveAt(a) == driveAt(b)
+}
+
+// mayLeadTogether reports whether nothing that was read of two paths says that they lead to different drives.
+func mayLeadTogether(a, b sysfs.SCSIDisk) bool {
+	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
+	return !differ(a.WWID, b.WWID) && !differ(a.Vendor, b.Vendor) && !differ(a.Model, b.Model) && !differ(a.Serial, b.Serial)
+}
+
 func scsi(paths []sysfs.SCSIDisk) candidate {
 	first := paths[0]
 	id := inventory.Identity{

@@ -164,7 +164,7 @@ func (s stack) dirs(node string) ([]string, error) {
 	own := slices.IndexFunc(s.paths, func(p sysfs.SCSIDisk) bool { return strings.HasPrefix(dir+"/", p.Device.Path+"/") })
 	if own >= 0 {
 		for i, p := range s.paths {
-			if i != own && p.WWID != "" && driveAt(p) == driveAt(s.paths[own]) { // another path to it
+			if i != own && leadTogether(p, s.paths[own]) {
 				dirs = append(dirs, p.Device.Path)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// Volume is an open block device of a drive: of an NVMe drive, one of its namespaces. It is read past the kernel's cache, which keeps what
+// Volume is an open block device of a drive: of an NVMe drive, one of its namespaces. There is one of it however many paths lead there. It is read past the kernel's cache, which keeps what
 // the drive has lost.
 type Volume struct {
 	// Name is the kernel's, which may be another one after a reboot; ID stays.
@@ -48,7 +48,7 @@ func (h *Host) Unused(ctx context.Context, id inventory.Identity) error {
 	return err
 }
 
-// Claim opens everything that a drive stores for this process alone, and fails as Unused does.
+// Claim opens everything that a drive stores for this process alone, by all paths, and fails as Unused does.
 func (h *Host) Claim(ctx context.Context, id inventory.Identity) ([]Volume, error) {
 	return h.volumes(ctx, id, func(s stack, devices []sysfs.BlockDevice) ([]Volume, error) {
 		if err := s.unused(id.Node, devices); err != nil {
@@ -75,7 +75,7 @@ func (s stack) unused(node string, devices []sysfs.BlockDevice) error {
 	return &InUseError{By: by, Pods: len(others) == 0}
 }
 
-// Volumes opens everything that a drive stores.
+// Volumes opens everything that a drive stores, each by the first path that can be opened.
 func (h *Host) Volumes(ctx context.Context, id inventory.Identity) ([]Volume, error) {
 	return h.volumes(ctx, id, func(s stack, devices []sysfs.BlockDevice) ([]Volume, error) { return s.open(devices, 0) })
 }
@@ -102,7 +102,8 @@ func (h *Host) volumes(ctx context.Context, id inventory.Identity, open func(sta
 	return got.volumes, cmp.Or(err, got.err)
 }
 
-// stored are the block devices of the drive itself, without their partitions and without paths to them.
+// stored are the block devices of the drive itself, without their partitions and without hidden paths to them. Those of the path with the kernel's
+// name come first, and those of other paths to the same after them.
 func (s stack) stored(node string) ([]sysfs.BlockDevice, error) {
 	dirs, err := s.dirs(node)
 	if err != nil {
@@ -122,6 +123,13 @@ func (s stack) stored(node string) ([]sysfs.BlockDevice, error) {
 			out = append(out, b)
 		}
 	}
+	other := func(b sysfs.BlockDevice) int {
+		if b.Path == dirs[0] || strings.HasPrefix(b.Path, dirs[0]+"/") {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(out, func(a, b sysfs.BlockDevice) int { return other(a) - other(b) })
 	if len(out) == 0 {
 		return nil, fmt.Errorf("the kernel has no block device of %s, so what it stores cannot be read", node)
 	}
@@ -130,6 +138,9 @@ func (s stack) stored(node string) ([]sysfs.BlockDevice, error) {
 
 // users says, for people, what uses the block devices of a drive, directly or through others.
 func (s stack) users(node string, devices []sysfs.BlockDevice) ([]string, error) {
+	if err := s.pathsRead(devices); err != nil {
+		return nil, err
+	}
 	use, err := s.use(node)
 	if err != nil {
 		return nil, err
@@ -194,6 +205,45 @@ func (s stack) users(node string, devices []sysfs.BlockDevice) ([]string, error)
 	return slices.Compact(by), nil
 }
 
+// pathsRead fails where something could not be read of a SCSI disk that may be another path to the drive: what is in use by that would not be seen.
+func (s stack) pathsRead(devices []sysfs.BlockDevice) error {
+	for _, b := range devices {
+		own := s.pathOf(b)
+		if own == nil {
+			continue
+		}
+		for _, p := range s.paths {
+			if p.Err != nil && mayLeadTogether(p, *own) {
+				return fmt.Errorf("the SCSI disk %s cannot be read and may be another path to it: %w", p.Address, p.Err)
+			}
+		}
+	}
+	return nil
+}
+
+// pathOf is the path to a SCSI disk that a block device is of; nil for that of another drive.
+func (s stack) pathOf(b sysfs.BlockDevice) *sysfs.SCSIDisk {
+	at := slices.IndexFunc(s.paths, func(p sysfs.SCSIDisk) bool { return strings.HasPrefix(b.Path, p.Device.Path+"/") })
+	if at < 0 {
+		return nil
+	}
+	return &s.paths[at]
+}
+
+// identity is what all paths to a volume have in common, and what it keeps over a reboot as far as it says who it is.
+func (s stack) identity(b sysfs.BlockDevice, says sysfs.BlockVolume) string {
+	own := s.pathOf(b)
+	if says.ID != "" || own == nil || own.Serial == "" {
+		return cmp.Or(says.ID, b.Name)
+	}
+	for _, p := range s.paths {
+		if p.WWID != "" && leadTogether(p, *own) {
+			return p.WWID
+		}
+	}
+	return scsiID(*own)
+}
+
 // leadsTo reports whether a path of the host is one of the devices. It is an error where nothing can be seen there.
 func (s stack) leadsTo(file string, of sysfs.Devices) (bool, error) {
 	if slices.Contains(of.Paths, file) {
@@ -248,7 +298,8 @@ func (s stack) madeFrom(devices []sysfs.BlockDevice) []sysfs.BlockDevice {
 	return made
 }
 
-// open opens block devices with a flag: O_EXCL claims them from the kernel, which refuses that to one who is not alone with it.
+// open opens block devices with a flag: O_EXCL claims them from the kernel, which refuses that to one who is not alone with it. With it all paths to a
+// volume are opened, and without it one.
 func (s stack) open(devices []sysfs.BlockDevice, flag int) (volumes []Volume, err error) {
 	tree, ok := s.fsys.(sysfs.Tree)
 	if !ok {
@@ -266,32 +317,62 @@ func (s stack) open(devices []sysfs.BlockDevice, flag int) (volumes []Volume, er
 			volumes = nil
 		}
 	}()
+	shut := map[string]error{}
 	for _, b := range devices {
 		says, err := sysfs.ReadBlockVolume(s.fsys, b.Name)
 		if err != nil {
 			return volumes, err
 		}
-		file, err := os.OpenFile(filepath.Join(tree.Dir(), "dev", b.Name), os.O_RDONLY|unix.O_NOFOLLOW|flag, 0)
+		id := s.identity(b, says)
+		at := slices.IndexFunc(volumes, func(v Volume) bool { return v.ID == id })
+		if at >= 0 && flag&os.O_EXCL == 0 {
+			continue
+		}
+		v, err := openOne(filepath.Join(tree.Dir(), "dev", b.Name), b, says, running, flag)
+		v.ID = id
 		switch {
-		case errors.Is(err, syscall.EBUSY):
-			return volumes, &InUseError{By: []string{"the kernel or a program has " + b.Name + " for itself alone"}}
+		case err != nil && flag&os.O_EXCL != 0:
+			return volumes, err
 		case err != nil:
-			return volumes, err
-		}
-		volumes = append(volumes, Volume{Name: b.Name, ID: cmp.Or(says.ID, b.Name), Size: says.Size, ReaderAt: direct{file}, Closer: file})
-		if !running {
-			continue // files stand for the devices of a machine that is not this one
-		}
-		if err := isDevice(file, b.Number); err != nil {
-			return volumes, err
-		}
-		if says.Size == 0 {
-			if volumes[len(volumes)-1].Size, err = measure(file); err != nil {
-				return volumes, err
-			}
+			shut[id] = errors.Join(shut[id], err)
+		case at >= 0:
+			volumes[at].Closer = both{volumes[at].Closer, v.Closer}
+		default:
+			volumes = append(volumes, v)
 		}
 	}
-	return volumes, nil
+	for _, v := range volumes {
+		delete(shut, v.ID)
+	}
+	return volumes, errors.Join(slices.Collect(maps.Values(shut))...)
+}
+
+// both closes two paths to a volume.
+type both [2]io.Closer
+
+// Close implements io.Closer.
+func (b both) Close() error { return errors.Join(b[0].Close(), b[1].Close()) }
+
+// openOne opens a block device. On a machine that does not run, files stand for the devices.
+func openOne(file string, b sysfs.BlockDevice, says sysfs.BlockVolume, running bool, flag int) (v Volume, err error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|flag, 0)
+	switch {
+	case errors.Is(err, syscall.EBUSY):
+		return v, &InUseError{By: []string{"the kernel or a program has " + b.Name + " for itself alone"}}
+	case err != nil:
+		return v, err
+	}
+	v = Volume{Name: b.Name, Size: says.Size, ReaderAt: direct{f}, Closer: f}
+	if !running {
+		return v, nil
+	}
+	if err = isDevice(f, b.Number); err == nil && says.Size == 0 {
+		v.Size, err = measure(f)
+	}
+	if err != nil {
+		return Volume{}, errors.Join(err, f.Close())
+	}
+	return v, nil
 }
 
 // isDevice makes reads of a block device pass the cache, and returns an error when it is another one than that with the number.

@@ -3,6 +3,7 @@ package host_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -72,8 +73,15 @@ var uses = map[string]func(blocks){
 	},
 	"sdc1 is mounted on /other": func(m blocks) { // another path to the same drive
 		m.disk("sdc", "sg2", "0:0:2:0", "8:320", "sdc1")
-		m.File("sys/devices/pci0000:00/0000:00:01.0/0000:18:00.0/host0/target0:0:2/0:0:2:0/wwid", "naa.sda")
+		m.File(pathDir(2)+"/wwid", "naa.sda")
 		m.add("29 28 8:321 / /other rw - ext4 /dev/sdc1 rw")
+	},
+	"sdd1 is mounted on /nameless": func(m blocks) { // another path of which the kernel read the serial number alone
+		m.disk("sdd", "sg3", "0:0:3:0", "8:480", "sdd1")
+		m.File(pathDir(3)+"/wwid", "")
+		m.serial(0, "S1")
+		m.serial(3, "S1")
+		m.add("29 28 8:481 / /nameless rw - ext4 /dev/sdd1 rw")
 	},
 	"bcache0 is made of it":      func(m blocks) { m.over("bcache0", "252:0", nil, "sda") },
 	"loop0 is made of /dev/sda1": func(m blocks) { m.loop("/dev/sda1") },
@@ -87,6 +95,16 @@ var uses = map[string]func(blocks){
 	"/dev/sda2 is given to other machines over SCSI": func(m blocks) {
 		m.File("sys/kernel/config/target/core/fileio_0/data/udev_path", "/dev/sda2")
 	},
+}
+
+// pathDir is the directory of the SCSI disk with the number.
+func pathDir(n int) string {
+	return fmt.Sprintf("sys/devices/pci0000:00/0000:00:01.0/0000:18:00.0/host0/target0:0:%d/0:0:%[1]d:0", n)
+}
+
+// serial is what the kernel read of the serial number of a SCSI disk.
+func (m blocks) serial(n int, serial string) {
+	m.File(pathDir(n)+"/vpd_pg80", string(append([]byte{0, 0x80, 0, byte(len(serial))}, serial...)))
 }
 
 func (m blocks) add(mount string) {
@@ -163,6 +181,98 @@ func TestClaimSaysWherePodsAloneUseADrive(t *testing.T) {
 		_, err := claim(t, t.TempDir(), m, "sda")
 		require.ErrorAs(t, err, &used)
 		assert.False(t, used.Pods, says)
+	}
+}
+
+// opened are the devices of the machine in the directory that this process has open.
+func opened(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, fd := range fds {
+		if file, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && filepath.Dir(file) == filepath.Join(dir, "dev") {
+			out = append(out, filepath.Base(file))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// R003-43: a drive with two paths stores what it stores once. All paths are claimed, and one is enough to read it.
+func TestADriveWithTwoPathsIsOneVolume(t *testing.T) {
+	for id, change := range map[string]func(blocks){
+		"naa.sda": func(m blocks) { m.File(pathDir(2)+"/wwid", "naa.sda") },
+		"scsi.SEAGATE-ST16-S1": func(m blocks) {
+			m.File(pathDir(0)+"/wwid", "")
+			m.File(pathDir(2)+"/wwid", "")
+			m.serial(0, "S1")
+			m.serial(2, "S1")
+		},
+	} {
+		t.Run(id, func(t *testing.T) {
+			m, dir := spare(t), t.TempDir()
+			m.disk("sdc", "sg2", "0:0:2:0", "8:320")
+			m.File(pathDir(2)+"/block/sdc/size", "2048")
+			change(m)
+			_, err := claim(t, dir, m, "sg2")
+			require.ErrorContains(t, err, "dev/sdc", "a path that cannot be claimed")
+			assert.Empty(t, opened(t, dir))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "dev/sdc"), bytes.Repeat([]byte("sdc "), driveSize/4), 0o600))
+			h, err := host.New(host.Config{FS: sysfs.DirFS(dir)})
+			require.NoError(t, err)
+			drive := inventory.Identity{Class: inventory.Disk, Node: "sg2", UniqueID: id}
+			only := func(volumes []host.Volume, err error) host.Volume {
+				t.Helper()
+				require.NoError(t, err)
+				require.Len(t, volumes, 1)
+				assert.Equal(t, id, volumes[0].ID)
+				assert.Equal(t, int64(driveSize), volumes[0].Size)
+				return volumes[0]
+			}
+			v := only(h.Claim(t.Context(), drive))
+			assert.Equal(t, "sdc", v.Name, "that of the path which is named")
+			assert.Equal(t, []string{"sda", "sdc"}, opened(t, dir))
+			require.NoError(t, v.Close())
+			assert.Empty(t, opened(t, dir))
+			require.NoError(t, os.Remove(filepath.Join(dir, "dev/sdc")))
+			v = only(h.Volumes(t.Context(), drive))
+			assert.Equal(t, "sda", v.Name)
+			require.NoError(t, v.Close())
+			require.NoError(t, os.Remove(filepath.Join(dir, "dev/sda")))
+			_, err = h.Volumes(t.Context(), drive)
+			require.ErrorContains(t, err, "dev/sda")
+
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, "sys")))
+			m.Remove(pathDir(2)) // the path is gone
+			drive.Node = "sg0"
+			_, err = claim(t, dir, m, "sg0")
+			require.NoError(t, err)
+			v = only(h.Volumes(t.Context(), drive))
+			assert.Equal(t, "sda", v.Name)
+			require.NoError(t, v.Close())
+		})
+	}
+}
+
+// R003-43: a disk of which something cannot be read may be another path to the drive, unless the rest says that it is another drive.
+func TestAPathThatCannotBeReadMayBeInUse(t *testing.T) {
+	for serial, refused := range map[string]bool{"": true, "S1": true, "S2": false} {
+		m := spare(t)
+		m.disk("sdc", "sg2", "0:0:2:0", "8:320")
+		delete(m.MapFS, pathDir(2)+"/wwid")
+		delete(m.MapFS, pathDir(2)+"/model")
+		m.File(pathDir(2)+"/model/is", "no file")
+		m.serial(0, "S1")
+		if serial != "" {
+			m.serial(2, serial)
+		}
+		volumes, err := claim(t, t.TempDir(), m, "sda")
+		if refused {
+			require.ErrorContains(t, err, "it cannot be told whether the drive is in use: the SCSI disk 0:0:2:0 cannot be read", serial)
+			continue
+		}
+		require.NoError(t, err, serial)
+		require.NoError(t, volumes[0].Close())
 	}
 }
 
