@@ -651,6 +651,7 @@ func TestSASDriveThatIsNotErased(t *testing.T) {
 		"2 keys for persistent reservations":        func(d *simhost.SCSI) { d.Keys = 2 },
 		"2 logical units":                           func(d *simhost.SCSI) { d.MoreUnits = 1 },
 		"is a SATA drive behind a controller":       func(d *simhost.SCSI) { d.Vendor = "ATA" },
+		"is an NVMe drive behind a controller":      func(d *simhost.SCSI) { d.Vendor = "NVMe" },
 		"the drive offers no sanitize by":           func(d *simhost.SCSI) { d.Sanitizes = nil },
 	} {
 		t.Run(says, func(t *testing.T) {

@@ -43,8 +43,7 @@ func (d *Driver) Erasure(ctx context.Context, id inventory.Identity) (driver.Era
 		return driver.Erasure{}, err
 	}
 	e := driver.Erasure{By: "SCSI sanitize", NoLog: true}
-	if s.Vendor == vendorATA {
-		e.Otherwise = "it is a SATA drive behind a controller that translates commands, which may not carry out SANITIZE as the standard has it"
+	if e.Otherwise = translated[s.Vendor]; e.Otherwise != "" {
 		return e, nil
 	}
 	now, err := d.sense(ctx, device(id))
@@ -137,8 +136,12 @@ func (d *Driver) isDrive(ctx context.Context, id inventory.Identity) (s state, e
 	return s, nil
 }
 
-// vendorATA is the vendor of the INQUIRY data that a SATA drive has behind a SAS controller (SAT-4, 8.1).
-const vendorATA = "ATA"
+// translated says why a drive is not erased that takes no SCSI commands itself, by the vendor of the INQUIRY data that its controller makes up (SAT-4,
+// 8.1; NVM Express: SCSI Translation Reference).
+var translated = map[string]string{
+	"ATA":  "it is a SATA drive behind a controller that translates commands, which may not carry out SANITIZE as the standard has it",
+	"NVMe": "it is an NVMe drive behind a controller that translates commands, which may not carry out SANITIZE as the standard has it",
+}
 
 // mostAttentions bounds how many unit attentions, which hide everything else, a drive may report one after the other.
 const mostAttentions = 8
