@@ -148,7 +148,7 @@ func literal(e ast.Expr) (string, bool) {
 // TestToolsAreFoundInTheCode: a search that finds nothing would prove nothing.
 func TestToolsAreFoundInTheCode(t *testing.T) {
 	found := toolsInCode(t)
-	for _, tool := range []string{"mstflint", "mstfwreset", "fwupdtool", "sg_inq", "sg_logs", "sg_opcodes", "sg_read_buffer", "sg_requests", "sg_sanitize", "sg_sat_identify", "sg_write_buffer", "nsenter"} {
+	for _, tool := range []string{"mstflint", "mstfwreset", "fwupdtool", "sg_inq", "sg_logs", "sg_luns", "sg_opcodes", "sg_persist", "sg_read_buffer", "sg_requests", "sg_sanitize", "sg_sat_identify", "sg_write_buffer", "nsenter"} {
 		assert.Contains(t, found, tool)
 	}
 }

@@ -26,6 +26,8 @@ func erasures() []Mutant {
 			Old: "case slices.Contains(refusals, r.ExitCode):", New: "case len(refusals) > 0:"},
 		{What: "a SAS drive that was reset is told again unseen", File: scsi, Packages: []string{"pkg/driver/scsi"}, Run: "Refusal",
 			Old: "r, err := d.once(ctx, c)", New: "r, err := d.run(ctx, c)"},
+		{What: "a drive is not updated where a tool for erasures is missing", File: "pkg/driver/scsi/scsi.go", Packages: []string{"pkg/driver/scsi"}, Run: "MoreTools",
+			Old: "command.Installed(d.runner, updates...)", New: "command.Installed(d.runner, d.Tools()...)"},
 		{What: "an erasure reaches the other half of a SAS drive", File: scsi, Packages: []string{"pkg/driver/drivertest"}, Run: "SASDrive",
 			Old: "if units != 1 {", New: "if units < 1 {"},
 		{What: "a SAS drive that is used by its other path is erased", File: "pkg/host/use.go", Packages: []string{"pkg/host"}, Run: "ClaimIsRefused",

@@ -46,6 +46,10 @@ func (d *Driver) Erasure(ctx context.Context, id inventory.Identity) (driver.Era
 	if e.Otherwise = translated[s.Vendor]; e.Otherwise != "" {
 		return e, nil
 	}
+	missing := d.missing()
+	if slices.Contains(missing, senseTool) {
+		return driver.Erasure{}, fmt.Errorf("%s is missing on this host, so that it cannot be told whether %s erases itself", senseTool, device(id))
+	}
 	now, err := d.sense(ctx, device(id))
 	if err != nil {
 		return driver.Erasure{}, err
@@ -59,6 +63,10 @@ func (d *Driver) Erasure(ctx context.Context, id inventory.Identity) (driver.Era
 		return e, nil
 	case now.Key != keyNoSense && now.Key != keyRecovered:
 		return driver.Erasure{}, fmt.Errorf("%s is not ready, and does not say whether it erases itself (%s)", device(id), now)
+	}
+	if len(missing) > 0 {
+		e.Otherwise = strings.Join(missing, ", ") + " is missing on this host"
+		return e, nil
 	}
 	if e.Methods, e.Otherwise, err = d.eraseMethods(ctx, device(id)); err != nil || len(e.Methods) == 0 {
 		return e, err
@@ -76,6 +84,8 @@ func (d *Driver) Erase(ctx context.Context, id inventory.Identity, method driver
 		return notErased("%v", err)
 	case e.State == driver.EraseRunning:
 		return notErased("the drive is being sanitized already, which this job did not begin")
+	case len(e.Methods) == 0 && e.Otherwise != "":
+		return notErased("%s", e.Otherwise)
 	case !slices.Contains(e.Methods, method):
 		return notErased("the drive offers no sanitize by %s", method)
 	case e.Shared != "":
@@ -104,6 +114,14 @@ func (d *Driver) Erase(ctx context.Context, id inventory.Identity, method driver
 	}
 	return fmt.Errorf("sanitize %s: %w", device(id), classify(c, r))
 }
+
+// missing are the tools for an erasure alone that this host lacks or must not run.
+func (d *Driver) missing() []string {
+	return slices.DeleteFunc(slices.Clone(erases), func(tool string) bool { return command.Installed(d.runner, tool) == nil })
+}
+
+// senseTool reads how a drive stands.
+const senseTool = "sg_requests"
 
 // leave is the command by which a person ends the state of a sanitize that failed.
 func leave(device string) string { return "sg_sanitize --fail " + device }

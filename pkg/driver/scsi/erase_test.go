@@ -294,3 +294,39 @@ func TestEraseBeginsOneSanitize(t *testing.T) {
 	require.ErrorAs(t, New(r).Erase(t.Context(), other, driver.EraseBlock), new(*driver.RejectedError), "it is not known which drive is meant")
 	assert.Empty(t, told(r))
 }
+
+// lacking is a runner on a host without one of the tools.
+type lacking struct {
+	*commandtest.Runner
+	tool string
+}
+
+func (l lacking) Installed(tool string) error {
+	if tool == l.tool {
+		return &command.Error{Argv: []string{tool}, Err: command.ErrNotFound}
+	}
+	return nil
+}
+
+// A host without the tools of an erasure alone goes on updating drives, and erases none. Without the one that tells how a drive stands that is not known.
+func TestErasureNeedsMoreToolsThanAnUpdate(t *testing.T) {
+	for _, tool := range New(nil).Tools() {
+		r := (&erasable{senses: [][]byte{fixed(0, 0, -1)}}).runner(t)
+		d := New(lacking{r, tool})
+		e, err := d.Erasure(t.Context(), erased)
+		switch tool {
+		case "sg_luns", "sg_persist", "sg_sanitize":
+			require.NoError(t, err)
+			assert.Empty(t, e.Methods)
+			assert.Equal(t, tool+" is missing on this host", e.Otherwise)
+			require.ErrorContains(t, d.Erase(t.Context(), erased, driver.EraseBlock), tool+" is missing on this host")
+		case "sg_requests":
+			require.ErrorContains(t, err, "sg_requests is missing on this host, so that it cannot be told whether")
+		default:
+			require.ErrorIs(t, d.Usable(), command.ErrNotFound, tool)
+			continue
+		}
+		require.NoError(t, d.Usable(), tool)
+		assert.Empty(t, told(r))
+	}
+}

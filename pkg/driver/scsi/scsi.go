@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -195,15 +196,17 @@ func unique(s state, id inventory.Identity) string {
 	return cmp.Or(id.UniqueID, strings.Join([]string{s.Vendor, s.Model, s.Serial}, "-"))
 }
 
-// Tools are those of sg3_utils.
-func (*Driver) Tools() []string {
-	return []string{
-		"sg_inq", "sg_logs", "sg_luns", "sg_opcodes", "sg_persist", "sg_read_buffer", "sg_requests", "sg_sanitize", "sg_write_buffer",
-	}
-}
+// updates are the tools of sg3_utils for firmware, and erases those for an erasure alone.
+var (
+	updates = []string{"sg_inq", "sg_logs", "sg_opcodes", "sg_read_buffer", "sg_write_buffer"}
+	erases  = []string{"sg_luns", "sg_persist", "sg_requests", "sg_sanitize"}
+)
 
-// Usable returns an error that names the tools that are not installed.
-func (d *Driver) Usable() error { return command.Installed(d.runner, d.Tools()...) }
+// Tools are those of sg3_utils.
+func (*Driver) Tools() []string { return slices.Sorted(slices.Values(slices.Concat(updates, erases))) }
+
+// Usable returns an error that names the tools for firmware that are not installed. Without the others no drive is erased.
+func (d *Driver) Usable() error { return command.Installed(d.runner, updates...) }
 
 // commandTimeout bounds one WRITE BUFFER command, in seconds. The kernel aborts a command at its timeout, and a drive
 // must not be disturbed while it writes its flash: the tool's own five minutes may be too short. It stays below the
