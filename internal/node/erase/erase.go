@@ -181,7 +181,7 @@ func (e Eraser) check(ctx context.Context, d Drive) (driver.EraseMethod, driver.
 		return "", none, fmt.Errorf("the drive erases itself already (%s, %d %%), which this job did not begin; wait until it is done", has.Report, has.Percent)
 	case has.State == driver.EraseFailed:
 		return "", none, fmt.Errorf("an earlier erasure of the drive failed (%s), and it gives no data that could be compared; end that state with %q on the "+
-			"node, then request the step again", has.Report, has.LeaveBy)
+			"node, or, where the drive refuses that, with another sanitize by hand, then request the step again", has.Report, has.LeaveBy)
 	case err != nil:
 		return "", none, err
 	case has.Shared != "":
@@ -346,8 +346,8 @@ func (e Eraser) follow(ctx context.Context, eraser driver.Eraser, d Drive, k kep
 		}
 		return &Result{Percent: &now.Percent, Message: "the drive erases itself by " + by}, nil
 	case driver.EraseFailed:
-		return nil, fmt.Errorf("%s: its erasure by %s failed (%s), and it gives no data; end that state with %q on the node, then request the step again",
-			unproven, by, now.Report, now.LeaveBy)
+		return nil, fmt.Errorf("%s: its erasure by %s failed (%s), and it gives no data; end that state with %q on the node, or, where the drive refuses "+
+			"that, with another sanitize by hand, then request the step again", unproven, by, now.Report, now.LeaveBy)
 	case driver.EraseNever, driver.EraseCompleted:
 	}
 	claim := fmt.Sprintf("%s, though it says so (%s)", unproven, now.Report)

@@ -290,7 +290,8 @@ func TestDriveThatMustNotBeErasedIsLeftAlone(t *testing.T) {
 		"the drive does not erase itself":                                   func(d *drive) { d.sim.Erasable("disk0", make([]byte, diskSize)) },
 		"erases itself already (log: in progress, 0 %), which this job did": func(d *drive) { d.other() },
 		"it cannot be told on this host whether the drive is in use":        func(d *drive) { d.tasks.Eraser.Disks = nil },
-		"an earlier erasure of the drive failed (log: failed), and it gives no data that could be compared; end that state with": func(d *drive) {
+		"an earlier erasure of the drive failed (log: failed), and it gives no data that could be compared; end that state with \"simulated-tool leave\" on the node, or, " +
+			"where the drive refuses that, with another sanitize by hand": func(d *drive) {
 			d.sim.Inject("disk0", drivertest.FailErase)
 			d.other()
 			for range 5 {
@@ -359,7 +360,8 @@ func TestDriveThatIsNotProvenErasedHoldsTheNode(t *testing.T) {
 	const unproven = "the drive is NOT proven erased"
 	for says, change := range map[string]func(*drive){
 		unproven + ", though it says so (log: completed): nvme0n1 still has at byte 0 what was there before": func(d *drive) { d.sim.Inject("disk0", drivertest.LieErase) },
-		unproven + ": its erasure by a simulated tool, crypto erase failed (log: failed), and it gives no data; end that state with \"simulated-tool leave\"": func(d *drive) {
+		unproven + ": its erasure by a simulated tool, crypto erase failed (log: failed), and it gives no data; end that state with \"simulated-tool leave\" on the node, or, " +
+			"where the drive refuses that, with another sanitize by hand, then request the step again": func(d *drive) {
 			d.sim.Inject("disk0", drivertest.FailErase)
 		},
 		"it says so (log: completed): nvme0n1 has at byte 65536 what looks like a btrfs file system": func(d *drive) {

@@ -72,7 +72,8 @@ func (d *Driver) erasing(ctx context.Context, device string) string {
 	case now.additional == senseSanitizing:
 		return "the drive is being sanitized, and neither reports nor takes firmware until it is done"
 	case now.additional == senseSanitizeFailed:
-		return fmt.Sprintf("a sanitize of the drive failed, and it gives no data; end that state with %q on the node", leave(device))
+		return fmt.Sprintf("a sanitize of the drive failed, and it gives no data; end that state with %q on the node, or, where the drive refuses that, "+
+			"with another sanitize by hand", leave(device))
 	}
 	return ""
 }
