@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/trace"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,8 +85,18 @@ func newWatcher(t *testing.T, e *Exporter, log *slog.Logger, objects ...client.O
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	require.NoError(t, metav1.AddMetaToScheme(scheme))
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields().Build()
-	return &Watcher{
-		Exporter: e, Cache: fleet{Client: api}, Direct: api, Log: log, Now: func() time.Time { return at(60).Time }, edits: map[trace.TraceID]struct{}{},
+	w := &Watcher{Exporter: e, Cache: fleet{Client: api}, Direct: api, Log: log, Now: func() time.Time { return at(60).Time }}
+	w.begin()
+	return w
+}
+
+// drain does what waits for the workers of the watcher.
+func drain(w *Watcher) {
+	for _, b := range []*backlog{w.spans, w.edits} {
+		for len(b.work) > 0 {
+			(<-b.work)()
+			b.done()
+		}
 	}
 }
 
@@ -187,8 +196,15 @@ func tree(spans []otlp.Span) (out []string) {
 	return out
 }
 
-// play has the watcher see all that the job says.
+// play has the watcher see all that the job says, and export it.
 func play(t *testing.T, w *Watcher, said []*v1alpha1.FirmwareJob) {
+	t.Helper()
+	show(t, w, said)
+	drain(w)
+}
+
+// show has the watcher see all that the job says.
+func show(t *testing.T, w *Watcher, said []*v1alpha1.FirmwareJob) {
 	t.Helper()
 	w.added(t.Context(), said[0], false)
 	for i := 1; i < len(said); i++ {
@@ -211,6 +227,7 @@ func TestOneTraceFromEditToVerdict(t *testing.T) { // R000-70
 	play(t, w, story(planned(e, "j", nic)))
 	second := planned(e, "k", nic)
 	w.added(t.Context(), second, false)
+	drain(w)
 	e.Close(discard())
 	assert.ElementsMatch(t, wholeTree, tree(to.Spans()), "the second job repeats neither edit nor match")
 	id := jobtrace.Parent(second).TraceID().String()
@@ -245,6 +262,7 @@ func TestNoKillLosesOrDoublesASpan(t *testing.T) { // R000-70
 			for i := killed + 1; i < len(said); i++ {
 				next.changed(said[i-1], said[i])
 			}
+			drain(next)
 			e.Close(discard())
 			want := wholeTree
 			if killed >= 6 { // the reboot was begun again, and nothing says any more when it was before
@@ -267,6 +285,7 @@ func TestOldJobsAreNotToldAgain(t *testing.T) {
 	w := newWatcher(t, e, discard())
 	w.Now = func() time.Time { return at(20).Add(memory + time.Second) }
 	w.added(t.Context(), said[len(said)-1], true)
+	drain(w)
 	e.Close(discard())
 	assert.Empty(t, to.Spans())
 }
@@ -339,6 +358,7 @@ func TestResultsOfJobs(t *testing.T) {
 			c.status(&is.Status)
 			w.changed(queued, is)
 			w.deleted(is)
+			drain(w)
 			e.Close(discard())
 			assert.Equal(t, c.want, tree(to.Spans()))
 			for _, s := range to.Spans() {
@@ -358,12 +378,103 @@ func TestHungCollectorHoldsNobodyUp(t *testing.T) {
 	e := begin(t, to.URL, slog.New(slog.NewTextHandler(&log, nil)))
 	nic := device("nic", "nics")
 	w := newWatcher(t, e, discard(), template("nics"), nic)
-	for i := range 600 { // more spans than the queue holds
-		play(t, w, story(planned(e, "j"+strconv.Itoa(i), nic)))
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	go w.spans.run(ctx)
+	go w.edits.run(ctx)
+	for i := range 600 { // more spans than the queue of the library holds
+		show(t, w, story(planned(e, "j"+strconv.Itoa(i), nic)))
 	}
 	require.Eventually(t, to.Asked, time.Minute, 10*time.Millisecond)
 	e.Close(slog.New(slog.NewTextHandler(&log, nil)))
 	assert.Contains(t, log.String(), "the collector did not take them in time")
+}
+
+// counted counts what the watcher asks for.
+type counted struct {
+	cache.Cache
+	client.Reader
+	gets, lists int
+}
+
+func (c *counted) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	c.gets++
+	return c.Reader.Get(ctx, key, o, opts...)
+}
+
+func (c *counted) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	c.lists++
+	return c.Reader.List(ctx, list, opts...)
+}
+
+// Pins are an edit for each node, and all of them come at once when an operator starts.
+func TestEditsHoldNoHandlerUp(t *testing.T) {
+	const nodes = 1000
+	to := otlp.Receive()
+	t.Cleanup(to.Close)
+	e := begin(t, to.URL, discard())
+	var objects []client.Object
+	var jobs []*v1alpha1.FirmwareJob
+	for i := range nodes {
+		d := device("d"+strconv.Itoa(i), "pins"+strconv.Itoa(i))
+		objects, jobs = append(objects, d), append(jobs, planned(e, "j"+strconv.Itoa(i), d))
+	}
+	earlier := planned(e, "earlier", objects[0].(*v1alpha1.NodeDevice)) //nolint:errcheck // it is one
+	earlier.CreationTimestamp = at(2)
+	w := newWatcher(t, e, discard(), objects...)
+	cached, direct := &counted{Reader: w.Cache}, &counted{Reader: w.Direct}
+	w.Cache, w.Direct = cached, direct
+	for _, j := range append(jobs, earlier) {
+		w.added(t.Context(), j, true)
+	}
+	assert.Zero(t, direct.gets, "the handler asked the API server")
+	drain(w)
+	e.Close(discard())
+	assert.Equal(t, nodes, direct.gets, "one for each edit")
+	assert.Zero(t, cached.lists+direct.lists)
+	matches := map[string]int{}
+	for _, s := range tree(to.Named("match")) {
+		matches[s]++
+	}
+	assert.Equal(t, map[string]int{"/match 2-2": 1, "/match 3-3": nodes - 1}, matches, "each lasts until its first job")
+}
+
+func TestTracesGoWithTheirJobs(t *testing.T) {
+	to := otlp.Receive()
+	t.Cleanup(to.Close)
+	e := begin(t, to.URL, discard())
+	nic := device("nic", "nics")
+	w := newWatcher(t, e, discard(), template("nics"), nic)
+	first, second := planned(e, "j", nic), planned(e, "k", nic)
+	w.added(t.Context(), first, true)
+	w.added(t.Context(), second, true)
+	w.deleted(first)
+	assert.Len(t, w.known, 1)
+	alone := second.DeepCopy()
+	alone.Annotations = nil
+	w.changed(second, alone)
+	w.deleted(alone)
+	assert.Empty(t, w.known)
+	e.Close(discard())
+}
+
+func TestFullBacklogSaysSo(t *testing.T) {
+	var log written
+	b := newBacklog("edits", 2, slog.New(slog.NewTextHandler(&log, nil)))
+	var taken, done int
+	for range 5 {
+		if b.add(func() { done++ }) {
+			taken++
+		}
+	}
+	for len(b.work) > 0 {
+		(<-b.work)()
+		b.done()
+	}
+	assert.Equal(t, []int{2, 2}, []int{taken, done})
+	assert.Equal(t, 1, strings.Count(log.String(), "not exported as fast"), log.String())
+	assert.Contains(t, log.String(), "dropped=3")
+	assert.True(t, b.add(func() {}))
 }
 
 func TestSamplerOfTheEnvironment(t *testing.T) {
@@ -464,11 +575,13 @@ func BenchmarkJob(b *testing.B) {
 	require.NoError(b, err)
 	b.Cleanup(func() { e.Close(discard()) })
 	said := story(planned(e, "j"))
-	w := &Watcher{Exporter: e, Log: discard(), Now: time.Now, edits: map[trace.TraceID]struct{}{}}
+	w := &Watcher{Exporter: e, Log: discard(), Now: time.Now}
+	w.begin()
 	for b.Loop() {
 		w.added(b.Context(), said[0], false)
 		for i := 1; i < len(said); i++ {
 			w.changed(said[i-1], said[i])
 		}
+		drain(w)
 	}
 }

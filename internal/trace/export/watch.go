@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
+	"slices"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -28,23 +29,48 @@ type Watcher struct {
 	Log    *slog.Logger
 	Now    func() time.Time
 
-	// edits are the traces whose first spans were exported.
-	edits map[trace.TraceID]struct{}
+	// known has the traces of the jobs in the cache. It is written by the informer's handler and read by the worker of edits.
+	mu    sync.Mutex
+	known map[trace.TraceID]*origin
+	// exported are the traces whose first spans were exported. Only the handler has it.
+	exported map[trace.TraceID]struct{}
+	// spans and edits are what waits to be exported: the spans of jobs, and the first two of a trace, for which the API server is asked.
+	spans, edits *backlog
+}
+
+// origin is what the jobs of one trace say of it.
+type origin struct {
+	// jobs is how many of them there are, and first is when the earliest was queued.
+	jobs  int
+	first time.Time
 }
 
 const (
-	// memory is how long after its end a job is told again by a process that starts. The one before it may have been killed with spans that it
-	// had not sent; those that it had sent are told twice, with the same ids.
+	// memory is how long after its end a job is exported again by a process that starts. The one before it may have been killed with spans that
+	// it had not sent; those that it had sent arrive twice, with the same ids.
 	memory = time.Hour
-	// mostEdits bounds Watcher.edits. Beyond it they are forgotten, and told again.
-	mostEdits = 4096
-	// readTimeout bounds the look at a template. Nobody waits for it but the spans.
+	// mostEdits bounds Watcher.exported. Beyond it they are forgotten, and exported again with their next job.
+	mostEdits = 16384
+	// mostSpans and mostReads bound the backlogs. A start puts one entry for each job of the last hour into the one, and one for each edit into
+	// the other; pins are an edit for each node.
+	mostSpans, mostReads = 32768, 16384
+	// readTimeout bounds the look at a template. Nobody waits for it but the two spans of this edit and of those behind it.
 	readTimeout = 10 * time.Second
 )
 
+// begin empties what the watcher remembers.
+func (w *Watcher) begin() {
+	w.known, w.exported = map[trace.TraceID]*origin{}, map[trace.TraceID]struct{}{}
+	w.spans, w.edits = newBacklog("spans of jobs", mostSpans, w.Log), newBacklog("edits", mostReads, w.Log)
+}
+
 // Start implements manager.Runnable. It runs in the leader alone, until the context ends.
 func (w *Watcher) Start(ctx context.Context) error {
-	w.edits = map[trace.TraceID]struct{}{}
+	w.begin()
+	// The handler looks devices up, and must not wait until there are any.
+	if _, err := w.Cache.GetInformer(ctx, &v1alpha1.NodeDevice{}); err != nil {
+		return fmt.Errorf("follow devices for traces: %w", err)
+	}
 	informer, err := w.Cache.GetInformer(ctx, &v1alpha1.FirmwareJob{})
 	if err != nil {
 		return fmt.Errorf("follow firmware jobs for traces: %w", err)
@@ -74,13 +100,20 @@ func (w *Watcher) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("follow firmware jobs for traces: %w", err)
 	}
+	// Which job of an edit was the first is known only when all were seen. Nobody waits for the workers, which a hung collector may hold up:
+	// what is left when they end is exported by the next process.
+	if toolscache.WaitForCacheSync(ctx.Done(), follows.HasSynced) {
+		go w.spans.run(ctx)
+		go w.edits.run(ctx)
+	}
 	<-ctx.Done()
 	_ = informer.RemoveEventHandler(follows) // the informer ends as well
 	return nil
 }
 
-// added tells what a job has done so far, and where it comes from.
+// added exports what a job has done so far, and where it comes from.
 func (w *Watcher) added(ctx context.Context, j *v1alpha1.FirmwareJob, isOld bool) {
+	w.join(j)
 	if end := endOf(j); isOld && !end.IsZero() && w.Now().Sub(end) > memory {
 		return
 	}
@@ -88,16 +121,18 @@ func (w *Watcher) added(ctx context.Context, j *v1alpha1.FirmwareJob, isOld bool
 	if !isOld {
 		w.say("Job was queued", j, at)
 	}
-	w.tellEdits(ctx, j)
-	for _, s := range spansOf(j, at, time.Time{}) {
-		w.Exporter.emit(s)
-	}
+	w.exportEdits(ctx, j)
+	w.spans.add(func() { w.export(spansOf(j, at, time.Time{})) }) // after a start they are many: only the job is kept until then
 }
 
-// changed tells what has ended since.
+// changed exports what has ended since.
 func (w *Watcher) changed(old, j *v1alpha1.FirmwareJob) {
+	if !slices.Equal(tracesOf(old), tracesOf(j)) { // by a person
+		w.leave(old)
+		w.join(j)
+	}
 	at := w.Exporter.jobSpan(j)
-	w.tellNew(spansOf(old, at, time.Time{}), spansOf(j, at, time.Time{}))
+	w.exportNew(spansOf(old, at, time.Time{}), spansOf(j, at, time.Time{}))
 	if !old.Admitted() && j.Admitted() {
 		w.say("Job was admitted", j, at)
 	}
@@ -109,6 +144,7 @@ func (w *Watcher) changed(old, j *v1alpha1.FirmwareJob) {
 
 // deleted ends the trace of a job that was deleted before its end.
 func (w *Watcher) deleted(j *v1alpha1.FirmwareJob) {
+	w.leave(j)
 	if j.Ended() {
 		return
 	}
@@ -116,56 +152,119 @@ func (w *Watcher) deleted(j *v1alpha1.FirmwareJob) {
 	if j.DeletionTimestamp != nil {
 		gone = j.DeletionTimestamp.Time
 	}
-	w.tellNew(spansOf(j, at, time.Time{}), spansOf(j, at, gone))
+	w.exportNew(spansOf(j, at, time.Time{}), spansOf(j, at, gone))
 	w.say("Job was withdrawn", j, at)
 }
 
-// tellNew tells the spans that were not among those before.
-func (w *Watcher) tellNew(before, now []span) {
-	told := map[trace.SpanID]bool{}
+// exportNew exports the spans that were not among those before.
+func (w *Watcher) exportNew(before, now []span) {
+	had := map[trace.SpanID]bool{}
 	for _, s := range before {
-		told[s.at.SpanID()] = true
+		had[s.at.SpanID()] = true
 	}
+	var fresh []span
 	for _, s := range now {
-		if !told[s.at.SpanID()] {
-			w.Exporter.emit(s)
+		if !had[s.at.SpanID()] {
+			fresh = append(fresh, s)
 		}
 	}
+	if len(fresh) > 0 {
+		w.spans.add(func() { w.export(fresh) })
+	}
+}
+
+// export is called by the workers alone, because a full queue of the library holds it up.
+func (w *Watcher) export(spans []span) {
+	for _, s := range spans {
+		w.Exporter.emit(s)
+	}
+}
+
+// tracesOf are the traces that a job belongs to, each once.
+func tracesOf(j *v1alpha1.FirmwareJob) (out []trace.TraceID) {
+	for _, s := range append([]trace.SpanContext{jobtrace.Parent(j)}, jobtrace.Links(j)...) {
+		if id := s.TraceID(); s.IsValid() && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// join counts a job to its traces. They are forgotten with their last job, so that they are no more than the cache has.
+func (w *Watcher) join(j *v1alpha1.FirmwareJob) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range tracesOf(j) {
+		queued := j.CreationTimestamp.Time
+		o := w.known[id]
+		if o == nil {
+			o = &origin{first: queued}
+			w.known[id] = o
+		}
+		o.jobs++
+		if queued.Before(o.first) {
+			o.first = queued
+		}
+	}
+}
+
+// leave takes a job from its traces.
+func (w *Watcher) leave(j *v1alpha1.FirmwareJob) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range tracesOf(j) {
+		o := w.known[id]
+		if o == nil {
+			continue
+		}
+		if o.jobs--; o.jobs == 0 {
+			delete(w.known, id)
+		}
+	}
+}
+
+// firstOf is when the first job of the trace was queued, of those that this process has seen; no later than the given time.
+func (w *Watcher) firstOf(id trace.TraceID, queued time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o := w.known[id]; o != nil && o.first.Before(queued) {
+		return o.first
+	}
+	return queued
 }
 
 func (w *Watcher) say(what string, j *v1alpha1.FirmwareJob, at trace.SpanContext, more ...any) {
 	w.Log.Info(what, append([]any{"job", j.Name, "node", j.Spec.NodeName, "traceID", at.TraceID().String()}, more...)...)
 }
 
-// tellEdits tells the first two spans of each trace that the job belongs to, unless this process told them already.
-func (w *Watcher) tellEdits(ctx context.Context, j *v1alpha1.FirmwareJob) {
-	for _, span := range append([]trace.SpanContext{jobtrace.Parent(j)}, jobtrace.Links(j)...) {
-		id := span.TraceID()
-		if _, told := w.edits[id]; told || !span.IsValid() {
+// exportEdits exports the first two spans of each trace that the job belongs to, unless this process did so already.
+func (w *Watcher) exportEdits(ctx context.Context, j *v1alpha1.FirmwareJob) {
+	for _, id := range tracesOf(j) {
+		if _, done := w.exported[id]; done {
 			continue
 		}
 		o := w.originOf(ctx, j, id)
 		if o == nil {
 			continue // a trace of whoever made the job, or the devices are to get something else by now
 		}
-		if len(w.edits) >= mostEdits {
-			clear(w.edits)
+		queued := j.CreationTimestamp.Time
+		if !w.edits.add(func() { w.export(w.editSpans(ctx, *o, w.firstOf(id, queued))) }) {
+			continue // with the next job of the edit
 		}
-		w.edits[id] = struct{}{}
-		queued := w.firstOf(ctx, j, id)
-		edited := w.edited(ctx, *o, queued)
-		edit, match := w.Exporter.edit(*o), w.Exporter.match(*o)
-		common := []attribute.KeyValue{
-			attribute.String(attrKind, string(o.Kind)), attribute.String(attrName, o.Name), attribute.Int64(attrGeneration, o.Generation),
+		if len(w.exported) >= mostEdits {
+			clear(w.exported)
 		}
-		for _, s := range editSpans(edit, match, edited, queued, common) {
-			w.Exporter.emit(s)
-		}
+		w.exported[id] = struct{}{}
 	}
 }
 
-// editSpans are the edit, which takes no time, and the match, which lasts until the first job is queued.
-func editSpans(edit, match trace.SpanContext, edited, queued time.Time, common []attribute.KeyValue) []span {
+// editSpans are the edit, which takes no time, and the match, which lasts until the first job is queued. The API server is asked for them.
+func (w *Watcher) editSpans(ctx context.Context, o v1alpha1.Origin, queued time.Time) []span {
+	edited := w.edited(ctx, o, queued)
+	edit, match := w.Exporter.edit(o), w.Exporter.match(o)
+	common := []attribute.KeyValue{
+		attribute.String(attrKind, string(o.Kind)), attribute.String(attrName, o.Name), attribute.Int64(attrGeneration, o.Generation),
+	}
 	return []span{
 		{name: "edit", at: edit, start: edited, end: edited, attributes: common},
 		{name: "match", at: match, parent: edit, start: edited, end: queued, attributes: common},
@@ -187,23 +286,6 @@ func (w *Watcher) originOf(ctx context.Context, j *v1alpha1.FirmwareJob, id trac
 		}
 	}
 	return nil
-}
-
-// firstOf is when the first job of the trace was queued, of those that are still there.
-func (w *Watcher) firstOf(ctx context.Context, j *v1alpha1.FirmwareJob, id trace.TraceID) time.Time {
-	first := j.CreationTimestamp.Time
-	var jobs v1alpha1.FirmwareJobList
-	if err := w.Cache.List(ctx, &jobs, client.UnsafeDisableDeepCopy); err != nil {
-		return first
-	}
-	for i := range jobs.Items {
-		o := &jobs.Items[i]
-		said := o.Annotations[v1alpha1.TraceParentAnnotation] + "," + o.Annotations[v1alpha1.TraceLinksAnnotation]
-		if o.CreationTimestamp.Time.Before(first) && strings.Contains(said, id.String()) {
-			first = o.CreationTimestamp.Time
-		}
-	}
-	return first
 }
 
 // edited is when a person made the edit, at the latest when its first job was queued, which stands for it where the object is another one or
