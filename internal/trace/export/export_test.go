@@ -243,8 +243,8 @@ func TestOneTraceFromEditToVerdict(t *testing.T) { // R000-70
 	assert.Equal(t, 4, strings.Count(log.String(), "traceID="+id), log.String())
 }
 
-// What one process told until it was killed may be lost; the next one tells the whole, with the same ids.
-func TestNoKillLosesOrDoublesASpan(t *testing.T) { // R000-70
+// What one process had not sent when it was killed is exported by the next one, with the same ids, but for an attempt that the status has no more.
+func TestTraceSurvivesAKill(t *testing.T) { // R000-70
 	nic := device("nic", "nics")
 	ids := map[string]bool{}
 	for killed := range 8 {
@@ -456,6 +456,24 @@ func TestTracesGoWithTheirJobs(t *testing.T) {
 	w.deleted(alone)
 	assert.Empty(t, w.known)
 	e.Close(discard())
+}
+
+// A start exports the last hour at once, which is more than the queue of the library holds.
+func TestStartDropsNoSpan(t *testing.T) {
+	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "8")
+	t.Setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4")
+	const jobs = 100
+	to := otlp.Receive()
+	t.Cleanup(to.Close)
+	e := begin(t, to.URL, discard())
+	w := newWatcher(t, e, discard())
+	for i := range jobs {
+		said := story(planned(e, "j"+strconv.Itoa(i)))
+		w.added(t.Context(), said[len(said)-1], true)
+	}
+	drain(w)
+	e.Close(discard())
+	assert.Len(t, to.Spans(), jobs*5, "admission, flash, reboot, verdict and job")
 }
 
 func TestFullBacklogSaysSo(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 )
 
-// Exporter sends spans to the collector that the environment names. Nothing waits for that: a span that finds the queue full is dropped.
+// Exporter sends spans to the collector that the environment names. Only the workers of the Watcher wait for that.
 type Exporter struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -52,7 +52,8 @@ func Start(ctx context.Context, t config.Traces, log *slog.Logger) (*Exporter, e
 	if err != nil {
 		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(sender), sdktrace.WithIDGenerator(derived{}), sdktrace.WithResource(self))
+	// A full queue of the library holds the watcher's workers up. It would drop silently instead, most of all when a start exports the last hour.
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(sender, sdktrace.WithBlocking()), sdktrace.WithIDGenerator(derived{}), sdktrace.WithResource(self))
 	return &Exporter{provider: provider, tracer: provider.Tracer("github.com/nodefirmware/node-firmware-operator")}, nil
 }
 
@@ -81,7 +82,7 @@ type span struct {
 	reason string
 }
 
-// emit hands the span over, and does not block.
+// emit hands the span over. It blocks while the queue of the library is full.
 func (e *Exporter) emit(s span) {
 	_, out := e.tracer.Start(s.context(), s.name, trace.WithTimestamp(s.start), trace.WithAttributes(s.attributes...), trace.WithLinks(s.linked()...))
 	if s.failed {
@@ -90,7 +91,7 @@ func (e *Exporter) emit(s span) {
 	out.End(trace.WithTimestamp(s.end))
 }
 
-// context tells the library the ids of the span, and which one it is part of.
+// context gives the library the ids of the span, and which one it is part of.
 func (s span) context() context.Context {
 	ctx := context.WithValue(context.Background(), ids{}, s.at)
 	if s.parent.IsValid() {
