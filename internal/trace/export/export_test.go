@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -539,6 +542,37 @@ func TestNoCredentialIsTold(t *testing.T) {
 	e.Close(slog.New(slog.NewTextHandler(&log, nil)))
 	assert.Contains(t, log.String(), "were not exported")
 	assert.NotContains(t, log.String(), "hunter2")
+}
+
+// It comes from the chart or an overlay, and is no reason to leave a cluster without its operator.
+func TestBadResourceStopsNobody(t *testing.T) {
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "hunter2,cluster=east")
+	to := otlp.Receive()
+	t.Cleanup(to.Close)
+	var log written
+	e := begin(t, to.URL, slog.New(slog.NewTextHandler(&log, nil)))
+	play(t, newWatcher(t, e, discard()), story(planned(e, "j")))
+	e.Close(discard())
+	require.Len(t, to.Named("job"), 1)
+	assert.Equal(t, "east", to.Named("job")[0].Attributes["cluster"], "what is well formed")
+	assert.Contains(t, log.String(), "OTEL_RESOURCE_ATTRIBUTES")
+	assert.NotContains(t, log.String(), "hunter2")
+}
+
+// The library makes the whole answer of a collector part of its error.
+func TestLongAnswerIsClipped(t *testing.T) {
+	to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, strings.Repeat("<html>", 100_000))
+	}))
+	t.Cleanup(to.Close)
+	var log written
+	e := begin(t, to.URL, slog.New(slog.NewTextHandler(&log, nil)))
+	play(t, newWatcher(t, e, discard()), story(planned(e, "j")))
+	e.Close(slog.New(slog.NewTextHandler(&log, nil)))
+	assert.Contains(t, log.String(), "were not exported")
+	assert.Contains(t, log.String(), "<html>")
+	assert.Less(t, len(log.String()), 3*maxAnswer)
 }
 
 // grpcCollector keeps how many spans it was sent.

@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	jobtrace "github.com/nodefirmware/node-firmware-operator/internal/trace"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Exporter sends spans to the collector that the environment names. Only the workers of the Watcher wait for that.
@@ -36,7 +38,11 @@ func Start(ctx context.Context, t config.Traces, log *slog.Logger) (*Exporter, e
 	// Both are global in the library. The texts of its settings may hold credentials, so that its log has the sentences alone.
 	otel.SetLogger(logr.FromSlogHandler(wordless{log.Handler()}))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		log.Warn("Traces were not exported; what was told of jobs meanwhile is missing at the collector", "err", err)
+		if errors.Is(err, resource.ErrPartialResource) {
+			return // said below, without what it repeats
+		}
+		// The library makes the whole answer of the collector part of it, of up to 4 MiB.
+		log.Warn("Traces were not exported; what was sent of jobs meanwhile is missing at the collector", "err", text.Clip(err.Error(), maxAnswer))
 	}))
 	client := otlptracehttp.NewClient()
 	if t.Protocol == config.TracesGRPC {
@@ -49,13 +55,18 @@ func Start(ctx context.Context, t config.Traces, log *slog.Logger) (*Exporter, e
 	self, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		attribute.String("service.name", "firmware-operator"), attribute.String("service.version", version.Current()),
 	), resource.WithFromEnv())
-	if err != nil {
+	if errors.Is(err, resource.ErrPartialResource) { // the error repeats what is malformed, which may be a credential
+		log.Warn("OTEL_RESOURCE_ATTRIBUTES is malformed, so that some of its attributes are missing from the traces; write name=value pairs with commas between")
+	} else if err != nil {
 		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	// A full queue of the library holds the watcher's workers up. It would drop silently instead, most of all when a start exports the last hour.
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(sender, sdktrace.WithBlocking()), sdktrace.WithIDGenerator(derived{}), sdktrace.WithResource(self))
 	return &Exporter{provider: provider, tracer: provider.Tracer("github.com/nodefirmware/node-firmware-operator")}, nil
 }
+
+// maxAnswer bounds what the log has of an error, in bytes.
+const maxAnswer = 1024
 
 // patience is how long Close waits for a collector.
 const patience = 2 * time.Second
@@ -65,7 +76,7 @@ func (e *Exporter) Close(log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := e.provider.Shutdown(ctx); err != nil {
-		log.Warn("The last spans were not exported: the collector did not take them in time", "err", err)
+		log.Warn("The last spans were not exported: the collector did not take them in time", "err", text.Clip(err.Error(), maxAnswer))
 	}
 }
 
