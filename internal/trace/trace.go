@@ -42,11 +42,13 @@ func Parent(o metav1.Object) trace.SpanContext {
 	return parse(o.GetAnnotations()[v1alpha1.TraceParentAnnotation])
 }
 
-// Links are the further spans that a job belongs to.
+// Links are the further spans that a job belongs to, one of each trace besides that of the Parent: in each, the job has one span.
 func Links(o metav1.Object) (out []trace.SpanContext) {
+	had := map[trace.TraceID]bool{Parent(o).TraceID(): true}
 	list := o.GetAnnotations()[v1alpha1.TraceLinksAnnotation]
 	for one := range strings.SplitSeq(list[:min(len(list), MaxLinks*maxHeader)], ",") {
-		if s := parse(one); s.IsValid() && len(out) < MaxLinks {
+		if s := parse(one); s.IsValid() && !had[s.TraceID()] && len(out) < MaxLinks {
+			had[s.TraceID()] = true
 			out = append(out, s)
 		}
 	}

@@ -34,9 +34,16 @@ func TestParentIsParsedStrictly(t *testing.T) {
 }
 
 func TestLinksAreBounded(t *testing.T) {
-	list := strings.Repeat(header+",", 100)
+	var list string
+	for i := range 100 {
+		list += fmt.Sprintf("00-4bf92f3577b34da6a3ce929d0e0e%04x-00f067aa0ba902b7-01,", i)
+	}
 	assert.Len(t, Links(annotated(v1alpha1.TraceLinksAnnotation, list)), MaxLinks)
 	assert.Len(t, Links(annotated(v1alpha1.TraceLinksAnnotation, "x,"+header)), 1)
+	assert.Len(t, Links(annotated(v1alpha1.TraceLinksAnnotation, strings.Repeat(header+",", 5))), 1, "each once")
+	both := annotated(v1alpha1.TraceLinksAnnotation, header)
+	both.Annotations[v1alpha1.TraceParentAnnotation] = header
+	assert.Empty(t, Links(both), "it is the parent")
 	assert.Empty(t, Links(&v1alpha1.FirmwareJob{}))
 }
 

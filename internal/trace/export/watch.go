@@ -183,8 +183,8 @@ func (w *Watcher) export(spans []span) {
 // tracesOf are the traces that a job belongs to, each once.
 func tracesOf(j *v1alpha1.FirmwareJob) (out []trace.TraceID) {
 	for _, s := range append([]trace.SpanContext{jobtrace.Parent(j)}, jobtrace.Links(j)...) {
-		if id := s.TraceID(); s.IsValid() && !slices.Contains(out, id) {
-			out = append(out, id)
+		if s.IsValid() {
+			out = append(out, s.TraceID())
 		}
 	}
 	return out
