@@ -422,7 +422,7 @@ func TestEditsHoldNoHandlerUp(t *testing.T) {
 		d := device("d"+strconv.Itoa(i), "pins"+strconv.Itoa(i))
 		objects, jobs = append(objects, d), append(jobs, planned(e, "j"+strconv.Itoa(i), d))
 	}
-	earlier := planned(e, "earlier", objects[0].(*v1alpha1.NodeDevice)) //nolint:errcheck // it is one
+	earlier := planned(e, "earlier", objects[0].(*v1alpha1.NodeDevice))
 	earlier.CreationTimestamp = at(2)
 	w := newWatcher(t, e, discard(), objects...)
 	cached, direct := &counted{Reader: w.Cache}, &counted{Reader: w.Direct}
