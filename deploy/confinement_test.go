@@ -124,6 +124,7 @@ func install(t *testing.T, namespace, prefix string) *installation {
 			assert.NoError(ct, i.admin.Create(t.Context(), o))
 		}, 2*time.Minute, 100*time.Millisecond, "%T %s", o, o.GetName())
 	}
+	require.NoError(t, i.admin.Status().Patch(t.Context(), definition("nodedevices.nodefirmware.io"), merge(`{"status":{"storedVersions":["v1alpha1","v1beta1"]}}`)))
 	require.NoError(t, i.admin.Status().Patch(t.Context(), job("ended"), merge(`{"status":{"completionTime":"2026-11-23T10:00:00Z"}}`)))
 	require.NoError(t, i.admin.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}},
 		merge(`{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":"true"}}}`)))

@@ -15,5 +15,11 @@ func versions() []Mutant {
 		{What: "the operator has the API server migrate whatever there is", File: "deploy/policy/operator-objects.yaml", Packages: []string{"deploy"},
 			Old: "object.?spec.?resource.?group == optional.of('nodefirmware.io')", New: "object.?spec.?resource.?group != optional.of('x')",
 			Run: "^TestEveryoneStaysInTheirRole$/^node-firmware-system$/^operator_have_the_API"},
+		{What: "the operator writes whatever it likes into the status of a definition", File: "deploy/policy/operator-objects.yaml", Packages: []string{"deploy"},
+			Old: "'nodedevices', 'customresourcedefinitions'])", New: "'nodedevices'])",
+			Run: "^TestEveryoneStaysInTheirRole$/^node-firmware-system$/^operator_say_that_a_definition"},
+		{What: "the operator has definitions deleted through their status", File: "deploy/policy/operator-objects.yaml", Packages: []string{"deploy"},
+			Old: "request.operation != 'UPDATE' || object.metadata.?ownerReferences ==", New: "request.operation != 'UPDATE' || request.subResource == 'status' || object.metadata.?ownerReferences ==",
+			Run: "^TestEveryoneStaysInTheirRole$/^node-firmware-system$/^operator_have_a_definition"},
 	}
 }
