@@ -46,7 +46,7 @@ func count(tree fs.FS) ([]figure, error) {
 	reasons := figure{name: "reasons", most: 80}
 	product := figure{name: "product", most: 80700}
 	world := figure{name: "testWorld", most: 34150}
-	tests := figure{name: "tests", most: 106500}
+	tests := figure{name: "tests", most: 106650}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -33,6 +33,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/storedversion"
 	"github.com/nodefirmware/node-firmware-operator/internal/trim"
 )
 
@@ -48,6 +49,10 @@ const (
 // ends so that nothing acts on an outdated view. c must be valid. Jobs are executed by the strategy that c names, one
 // of known.
 func Run(ctx context.Context, c config.Operator, known []Strategy, log *slog.Logger) error {
+	return run(ctx, c, known, storedVersions(), log)
+}
+
+func run(ctx context.Context, c config.Operator, known []Strategy, stored storedversion.Options, log *slog.Logger) error {
 	chosen, err := choose(c.UpdateStrategies, known)
 	if err != nil {
 		return err
@@ -67,7 +72,7 @@ func Run(ctx context.Context, c config.Operator, known []Strategy, log *slog.Log
 	if err != nil {
 		return err
 	}
-	stop, err := wire(ctx, mgr, c, chosen)
+	stop, err := wire(ctx, mgr, c, chosen, stored)
 	defer stop()
 	if err != nil {
 		return err

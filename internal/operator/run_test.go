@@ -27,6 +27,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/runner"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/storedversion"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
@@ -84,8 +85,21 @@ func start(t *testing.T, env *apitest.Env, strategies ...string) *process {
 	return startWith(t, env, config.Operator{UpdateStrategies: strategies, StoreDir: t.TempDir(), FileSourceDir: t.TempDir()})
 }
 
+// startQuick starts an operator that looks at definitions all the time, and takes them for known to every API server at once: there is one.
+func startQuick(t *testing.T, env *apitest.Env) *process {
+	t.Helper()
+	stored := storedVersions()
+	stored.Every, stored.Settles = 100*time.Millisecond, 0
+	return startStored(t, env, config.Operator{UpdateStrategies: []string{"daemon"}, StoreDir: t.TempDir(), FileSourceDir: t.TempDir()}, stored)
+}
+
 // startWith starts an operator with what is given and what every one of these tests needs.
 func startWith(t *testing.T, env *apitest.Env, conf config.Operator) *process {
+	t.Helper()
+	return startStored(t, env, conf, storedVersions())
+}
+
+func startStored(t *testing.T, env *apitest.Env, conf config.Operator, stored storedversion.Options) *process {
 	t.Helper()
 	conf.DaemonName, conf.LogLevel, conf.LeaderElect, conf.Maintenance = "firmware-daemon", "info", false, config.MaintenanceOperator
 	conf.Kubeconfig, conf.Namespace = env.ControlPlane.KubeconfigPath(), apitest.Namespace
@@ -98,7 +112,7 @@ func startWith(t *testing.T, env *apitest.Env, conf config.Operator) *process {
 	p.stop = cancel
 	go func() {
 		pod := runner.Pods{Namespace: p.conf.Namespace, DaemonSet: p.conf.DaemonName, HandlersFile: p.conf.PodHandlers}
-		p.done <- Run(ctx, p.conf, []Strategy{Daemon{}, pod, p.own}, slog.New(slog.DiscardHandler))
+		p.done <- run(ctx, p.conf, []Strategy{Daemon{}, pod, p.own}, stored, slog.New(slog.DiscardHandler))
 	}()
 	t.Cleanup(cancel)
 	return p

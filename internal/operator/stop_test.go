@@ -76,7 +76,7 @@ func TestACleanStopInTheMiddleOfTheWorkLogsNoError(t *testing.T) {
 		})
 		mgr, err := newManager(access, p.conf, log)
 		require.NoError(t, err)
-		stop, err := wire(ctx, mgr, p.conf, Daemon{})
+		stop, err := wire(ctx, mgr, p.conf, Daemon{}, storedVersions())
 		require.NoError(t, err)
 		go func() { p.done <- mgr.Start(ctx) }()
 		p.eventually("the writes hang", func() bool { return api.waiting.Load() == devices })

@@ -20,7 +20,7 @@ import (
 // starts afterwards.
 func TestAnUpgradeStoresObjectsAnew(t *testing.T) {
 	env := apitest.New(t)
-	p := start(t, env, "daemon")
+	p := startQuick(t, env)
 	p.template("1")
 	p.eventually("it is ready", func() bool { return p.probe("/readyz") == 200 })
 	for _, version := range []string{"v1alpha1", "v1beta1"} {

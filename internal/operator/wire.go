@@ -31,7 +31,7 @@ import (
 )
 
 // wire adds every reconciler and server to the manager. stop releases what outlives the manager.
-func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen Strategy) (stop func(), err error) {
+func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen Strategy, stored storedversion.Options) (stop func(), err error) {
 	progress := &storedversion.Progress{}
 	collector := fleetmetrics.NewCollector(mgr.GetClient(), mgr.Elected(), progress, mgr.GetLogger().WithName("metrics"))
 	stop = func() { metrics.Registry.Unregister(collector) }
@@ -55,7 +55,7 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen St
 	if err := controller.SetupWithManager(ctx, mgr, c, store, fetcher, mark); err != nil {
 		return stop, err
 	}
-	if err := storedversion.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), time.Now, progress).SetupWithManager(mgr); err != nil {
+	if err := storedversion.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), time.Now, progress, stored).SetupWithManager(mgr); err != nil {
 		return stop, fmt.Errorf("set up storedversion controller: %w", err)
 	}
 	if err := chosen.SetupWithManager(mgr); err != nil {
@@ -131,6 +131,15 @@ func addImageServer(mgr manager.Manager, c config.Operator, store *artifact.Stor
 // resources are the resources of the product's custom resource definitions.
 var resources = []string{
 	"cleaningpolicies", "configurationtemplates", "firmwarecatalogs", "firmwarejobs", "firmwarequarantines", "firmwaresources", "firmwaretemplates", "nodedevices", "nodefirmwares", "rolloutpolicies", "sanitizationcertificates",
+}
+
+// storedVersions looks at each definition once a minute, and gives the API servers of a cluster half a minute to learn of a change.
+func storedVersions() storedversion.Options {
+	o := storedversion.Options{Every: time.Minute, Settles: 30 * time.Second}
+	for _, resource := range resources {
+		o.Definitions = append(o.Definitions, resource+"."+v1alpha1.GroupName)
+	}
+	return o
 }
 
 // retryAPI is the wait between two attempts to reach an API server that does not answer.

@@ -92,7 +92,7 @@ func TestTheWritesForDifferentNodesAreMadeSideBySide(t *testing.T) {
 	mgr, err := newManager(access, p.conf, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	stop, err := wire(ctx, mgr, p.conf, Daemon{})
+	stop, err := wire(ctx, mgr, p.conf, Daemon{}, storedVersions())
 	require.NoError(t, err)
 	go func() { p.done <- mgr.Start(ctx) }()
 	defer func() { // before the store's directory goes

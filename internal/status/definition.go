@@ -19,21 +19,21 @@ const (
 	namedRefusals, maxRefusals = 3, 200
 )
 
-// StorageMigrating says in a definition that objects are being stored anew in a version. Refused are those that the API server does not store,
-// by name, each with what it says.
-func StorageMigrating(version string, refused map[string]string) Condition {
+// StorageMigrating says in a definition that objects are being stored anew in a version. Refused counts those that the API server does not store;
+// said is what it says of some of them, by name.
+func StorageMigrating(version string, refused int, said map[string]string) Condition {
 	c := Condition{Type: storageMigrating, Status: metav1.ConditionTrue, Reason: reasonMigrationRunning,
 		Message: fmt.Sprintf("The firmware operator has every object stored anew as %s.", version)}
-	if len(refused) == 0 {
+	if refused == 0 {
 		return c
 	}
-	var said []string
-	for _, name := range slices.Sorted(maps.Keys(refused))[:min(len(refused), namedRefusals)] {
-		said = append(said, fmt.Sprintf("%s: %.*s", name, maxRefusals, refused[name]))
+	var named []string
+	for _, name := range slices.Sorted(maps.Keys(said))[:min(len(said), namedRefusals)] {
+		named = append(named, fmt.Sprintf("%s: %.*s", name, maxRefusals, said[name]))
 	}
 	c.Reason = reasonMigrationIncomplete
 	c.Message = fmt.Sprintf("The API server did not store %d of the objects as %s, the others it did. Correct or delete them; they are tried again every few minutes. %s",
-		len(refused), version, strings.Join(said, "; "))
+		refused, version, strings.Join(named, "; "))
 	return c
 }
 

@@ -26,8 +26,6 @@ func Object(o any) (any, error) {
 		}
 	}
 	switch o := o.(type) {
-	case *metav1.PartialObjectMetadata: // definitions, whose annotations may hold all of them once more
-		o.Labels, o.Annotations = nil, nil
 	case *corev1.Node:
 		node(o)
 	case *v1alpha1.NodeDevice:

@@ -20,7 +20,8 @@ func TestDecide(t *testing.T) {
 	}{
 		"nothing to do":                             {current, absent, time.Hour, idle},
 		"nothing to do and not served":              {current, notServed, time.Hour, idle},
-		"the API server does it":                    {outdated, absent, 0, ask},
+		"the API server does it":                    {outdated, absent, 30 * time.Second, ask},
+		"API servers learn of the version":          {outdated, absent, 30*time.Second - 1, settle},
 		"the operator does it":                      {outdated, notServed, 0, store},
 		"only an earlier version is stored":         {[]string{"v1alpha1"}, notServed, 0, store},
 		"it waits for its turn":                     {outdated, waiting, beginsWithin - 1, await},
@@ -37,8 +38,8 @@ func TestDecide(t *testing.T) {
 			d.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1"}, {Name: "v1beta1", Storage: true}}
 			d.Status.StoredVersions = c.stored
 			began := time.Unix(1000, 0)
-			assert.Equal(t, c.want, decide(facts{definition: d, migration: c.migration, pass: &pass{since: began}, now: began.Add(c.waited)}))
+			assert.Equal(t, c.want, decide(facts{definition: d, migration: c.migration, pass: &pass{since: began}, now: began.Add(c.waited), settles: 30 * time.Second}))
 		})
 	}
-	assert.Equal(t, idle, decide(facts{}), "there is no definition")
+	assert.Equal(t, drop, decide(facts{}), "there is no definition")
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -69,18 +71,30 @@ func (r *Reconciler) readMigration(ctx context.Context, name string) (stage, err
 	return waiting, nil
 }
 
-// ask has the API server migrate the objects of a definition. From then on it is waited for.
-func (r *Reconciler) ask(ctx context.Context, f facts) error {
-	m, err := r.migration(f.definition.Name)
+// ask has the API server migrate the objects of a definition. From then on it is waited for. Where it does not accept that, because the roles or a
+// policy are of an earlier release, the objects are stored without it.
+func (r *Reconciler) ask(ctx context.Context, f facts) (reconcile.Result, error) {
+	if err := r.count(ctx, f); err != nil {
+		return reconcile.Result{}, err
+	}
+	m, err := r.migration(f.name)
 	if m == nil {
-		return err
+		return reconcile.Result{RequeueAfter: looksAgain}, err
 	}
 	m.Object["spec"] = map[string]any{"resource": map[string]any{"group": f.definition.Spec.Group, "resource": f.definition.Spec.Names.Plural}}
-	f.pass.since = f.now
-	if err := r.client.Create(ctx, m, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create storage version migration %s: %w", m.GetName(), err)
+	l := log.FromContext(ctx).WithValues("definition", f.name, "version", f.storage())
+	switch err := r.client.Create(ctx, m, client.FieldOwner(v1alpha1.FieldOwnerOperator)); {
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		l.Info("The API server does not accept a storage version migration; the operator stores the objects anew itself", "err", err.Error())
+		f.pass.alone = true
+		return r.store(ctx, f)
+	case err == nil:
+		l.Info("Asked the API server to store objects anew")
+	case !apierrors.IsAlreadyExists(err):
+		return reconcile.Result{}, fmt.Errorf("create storage version migration %s: %w", m.GetName(), err)
 	}
-	return r.count(ctx, f)
+	f.pass.since = f.now
+	return reconcile.Result{RequeueAfter: looksAgain}, nil
 }
 
 // forgetMigration deletes the API server's migration of a definition, which has come to its end or is not waited for any longer.
@@ -88,7 +102,7 @@ func (r *Reconciler) forgetMigration(ctx context.Context, f facts) error {
 	if f.migration == notServed || f.migration == absent {
 		return nil
 	}
-	m, err := r.migration(f.definition.Name)
+	m, err := r.migration(f.name)
 	if m == nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 
 // Left is how many objects of a kind are not known to be stored in the version in which the API server stores them now.
 type Left struct {
-	// Pending wait for their turn.
+	// Pending wait for their turn. There is at least 1, or one refused, as long as the definition does not say that all are stored, or cannot be read.
 	Pending int
 	// Refused are those that the API server refused to store; they are tried again.
 	Refused int
@@ -35,6 +35,13 @@ func (p *Progress) Set(definition string, left Left) {
 		p.left = map[string]Left{}
 	}
 	p.left[resource(definition)] = left
+}
+
+// begin notes that objects may be outdated, one at least until they are counted.
+func (p *Progress) begin(definition string) {
+	if p.Resources()[resource(definition)] == (Left{}) {
+		p.Set(definition, Left{Pending: 1})
+	}
 }
 
 func (p *Progress) forget(definition string) {
