@@ -355,7 +355,7 @@ var (
 	catalogFailure      = metric("node_firmware_catalog_first_failure_timestamp_seconds", "When the first device of a machine model has been powered on for as long as a known vulnerability of its firmware lets it work, if it stays on. Absent where none has such a limit. The 200 catalogs whose devices fail first.", "catalog")
 	catalogsNotReported = metric("node_firmware_catalogs_not_reported", "Catalogs beyond the first 200, which have no metrics of their own.")
 
-	storedVersions = metric("node_firmware_objects_to_store_anew", "Objects of a resource that may be stored in an earlier version of the API, by state: Pending, or Refused, which the API server did not store in the present one, and which are tried again. 0 where none is left.", "resource", "state")
+	storedVersions = metric("node_firmware_storage_migration_objects", "Objects of a resource that may be stored in an earlier version of the API, by state: Pending, or Refused, which the API server did not store in the present one, and which are tried again. At least one until the CustomResourceDefinition says that none is left, then 0.", "resource", "state")
 )
 
 // Table lists the metrics in the order of the documentation.

@@ -225,13 +225,13 @@ func TestObjectsToStoreAnewAreCounted(t *testing.T) {
 	progress.Set("firmwarejobs.nodefirmware.io", storedversion.Left{})
 	c := NewCollector(fake.NewClientBuilder().Build(), leading, progress, logr.Discard())
 	require.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
-# HELP node_firmware_objects_to_store_anew `+storedVersions.Help+`
-# TYPE node_firmware_objects_to_store_anew gauge
-node_firmware_objects_to_store_anew{resource="firmwarejobs",state="Pending"} 0
-node_firmware_objects_to_store_anew{resource="firmwarejobs",state="Refused"} 0
-node_firmware_objects_to_store_anew{resource="nodedevices",state="Pending"} 40000
-node_firmware_objects_to_store_anew{resource="nodedevices",state="Refused"} 2
-`), "node_firmware_objects_to_store_anew"))
+# HELP node_firmware_storage_migration_objects `+storedVersions.Help+`
+# TYPE node_firmware_storage_migration_objects gauge
+node_firmware_storage_migration_objects{resource="firmwarejobs",state="Pending"} 0
+node_firmware_storage_migration_objects{resource="firmwarejobs",state="Refused"} 0
+node_firmware_storage_migration_objects{resource="nodedevices",state="Pending"} 40000
+node_firmware_storage_migration_objects{resource="nodedevices",state="Refused"} 2
+`), "node_firmware_storage_migration_objects"))
 }
 
 func TestAReplicaThatDoesNotLeadReportsNothing(t *testing.T) {

@@ -16,7 +16,7 @@ const (
 	triesAgain = 5 * time.Minute
 )
 
-// stage is how far the API server's own migration of a definition is.
+// stage is the progress of the API server's own migration of a definition.
 type stage string
 
 const (

@@ -8,7 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// R002-68: what is done follows from what the definition says and from how far the API server's own migration is. One that failed counts
+// R002-68: what is done follows from what the definition says and from the progress of the API server's own migration. One that failed counts
 // whatever the definition says.
 func TestDecide(t *testing.T) {
 	outdated, current := []string{"v1alpha1", "v1beta1"}, []string{"v1beta1"}

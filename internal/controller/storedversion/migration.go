@@ -39,7 +39,7 @@ func (r *Reconciler) migration(name string) (*unstructured.Unstructured, error) 
 	return m, nil
 }
 
-// readMigration reads how far the API server's migration of a definition is.
+// readMigration reads the progress of the API server's migration of a definition.
 func (r *Reconciler) readMigration(ctx context.Context, name string) (stage, error) {
 	m, err := r.migration(name)
 	if m == nil {

@@ -14,7 +14,7 @@ type Left struct {
 	Refused int
 }
 
-// Progress is how far the reconciler is. Metrics are made from it. The zero value is of a reconciler that has not begun.
+// Progress is what the reconciler has left to do. Metrics are made from it. The zero value is of a reconciler that has not begun.
 type Progress struct {
 	mu   sync.Mutex
 	left map[string]Left

@@ -197,7 +197,7 @@ func (r *Reconciler) count(ctx context.Context, f facts) error {
 	return nil
 }
 
-// announce says in the definition how far it is. The API server refuses that when the definition was changed since it was read.
+// announce writes the progress into the definition. The API server refuses that when the definition was changed since it was read.
 func (r *Reconciler) announce(ctx context.Context, f facts, c status.Condition) error {
 	set(&f.definition.Status, c, f.now)
 	if equality.Semantic.DeepEqual(f.definition.Status, f.asRead.Status) {
