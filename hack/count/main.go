@@ -44,9 +44,9 @@ func main() {
 func count(tree fs.FS) ([]figure, error) {
 	fields := figure{name: "fields", most: 506}
 	reasons := figure{name: "reasons", most: 80}
-	product := figure{name: "product", most: 80700}
+	product := figure{name: "product", most: 80850}
 	world := figure{name: "testWorld", most: 34150}
-	tests := figure{name: "tests", most: 106650}
+	tests := figure{name: "tests", most: 107000}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
