@@ -30,6 +30,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/otlp"
 	jobtrace "github.com/nodefirmware/node-firmware-operator/internal/trace"
 )
@@ -637,3 +638,5 @@ func BenchmarkJob(b *testing.B) {
 		drain(w)
 	}
 }
+
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
