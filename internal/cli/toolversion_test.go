@@ -45,6 +45,7 @@ func TestDeviceNamesUnusableTool(t *testing.T) {
 	assert.Equal(t, map[string]vendortool.Support{
 		"mstflint": vendortool.TooOld, "mstfwreset": vendortool.Tested, "mstconfig": vendortool.Tested, "lspci": vendortool.Tested, "setpci": vendortool.Tested,
 		"nvme": vendortool.Tested, "sg_inq": vendortool.Tested, "sg_logs": vendortool.Tested, "sg_opcodes": vendortool.Tested, "sg_read_buffer": vendortool.Tested,
+		"sg_luns": vendortool.Tested, "sg_persist": vendortool.Tested, "sg_requests": vendortool.Tested, "sg_sanitize": vendortool.Tested,
 		"sg_write_buffer": vendortool.Tested, "sg_sat_identify": vendortool.Tested, "fwupdtool": vendortool.CannotRun,
 	}, support)
 

@@ -47,12 +47,12 @@ func TestANodeIsProvenAndLeavesClean(t *testing.T) {
 		Steps:        []v1alpha1.CleaningStep{{Name: "verify-firmware", Priority: ptr.To[int32](20)}, {Name: "reset-bios-settings", Priority: ptr.To[int32](10)}},
 	}}
 	require.NoError(t, l.admin.Create(t.Context(), p))
+	require.NoError(t, s.node.Machine.SetBIOSSetting("SecureBoot", "Disabled"))
+	s.want("bios")
 	n := s.kubeNode()
 	require.NoError(t, l.edit(t.Context(), n, func() {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: v1alpha1.UnverifiedTaint, Effect: corev1.TaintEffectNoSchedule})
 	}))
-	require.NoError(t, s.node.Machine.SetBIOSSetting("SecureBoot", "Disabled"))
-	s.want("bios")
 	eventually(t, "the new node is proven", func() bool { return !tainted(v1alpha1.UnverifiedTaint) && clean() == "" })
 	var jobs v1alpha1.FirmwareJobList
 	require.NoError(t, l.admin.List(t.Context(), &jobs, client.MatchingFields{"spec.nodeName": s.node.Name}))
