@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -22,8 +23,8 @@ func exports() bool {
 
 // Without an endpoint nothing of the library runs. With one whose collector never answers, jobs run and the operator stops all the same. R000-70
 func TestOnlyAskedForTracesRun(t *testing.T) {
-	for name, isOn := range map[string]bool{"off": false, "hung": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, isOn := range []bool{false, true} { // what exports ends some time after the operator
+		t.Run(fmt.Sprintf("on=%t", isOn), func(t *testing.T) {
 			env := apitest.New(t)
 			collector := otlp.Hang()
 			t.Cleanup(collector.Close)

@@ -23,9 +23,10 @@ import (
 type Receiver struct {
 	*httptest.Server
 
-	asked atomic.Bool
-	mu    sync.Mutex
-	spans []Span
+	asked  atomic.Bool
+	closed chan struct{}
+	mu     sync.Mutex
+	spans  []Span
 }
 
 // Span is one that was received.
@@ -43,18 +44,21 @@ type Span struct {
 
 // Receive starts a receiver, which must be closed. Its endpoint is URL.
 func Receive() *Receiver {
-	r := &Receiver{}
+	r := &Receiver{closed: make(chan struct{})}
 	r.Server = httptest.NewServer(http.HandlerFunc(r.take))
 	return r
 }
 
 // Hang starts a receiver that takes connections and never answers, until it is closed.
 func Hang() *Receiver {
-	r := &Receiver{}
+	r := &Receiver{closed: make(chan struct{})}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 		r.asked.Store(true)
 		_, _ = io.Copy(io.Discard, q.Body) // the end of the connection is seen only then
-		<-q.Context().Done()
+		select {
+		case <-q.Context().Done():
+		case <-r.closed: // a request that came again meanwhile
+		}
 	}))
 	return r
 }
@@ -64,6 +68,7 @@ func (r *Receiver) Asked() bool { return r.asked.Load() }
 
 // Close ends the receiver, and its connections.
 func (r *Receiver) Close() {
+	close(r.closed)
 	r.CloseClientConnections()
 	r.Server.Close()
 }
